@@ -1,0 +1,38 @@
+"""perdure: ReAct agents that outlive their process.
+
+The public face. Exported lazily: importing any room of the package runs this file, in the workflow sandbox too.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perdure.core.contracts import Effect as Effect
+    from perdure.temporal.runs import Runs as Runs
+    from perdure.tools.agents import Agent as Agent
+    from perdure.tools.agents import Budget as Budget
+    from perdure.tools.declare import Tool as Tool
+    from perdure.tools.declare import ToolContext as ToolContext
+    from perdure.tools.declare import ToolError as ToolError
+    from perdure.tools.declare import tool as tool
+
+__version__ = "0.1.0"
+
+_ROOMS = {  # name -> the module that defines it
+    "Agent": "perdure.tools.agents",
+    "Budget": "perdure.tools.agents",
+    "Effect": "perdure.core.contracts",
+    "Runs": "perdure.temporal.runs",
+    "Tool": "perdure.tools.declare",
+    "ToolContext": "perdure.tools.declare",
+    "ToolError": "perdure.tools.declare",
+    "tool": "perdure.tools.declare",
+}
+
+__all__ = ["Agent", "Budget", "Effect", "Runs", "Tool", "ToolContext", "ToolError", "__version__", "tool"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return getattr(import_module(_ROOMS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

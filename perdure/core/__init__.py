@@ -1,0 +1,1 @@
+"""The replay zone: pure and stable. A change here can reach runs that are already in flight."""

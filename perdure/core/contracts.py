@@ -1,0 +1,419 @@
+"""Everything that crosses a process boundary, and the names it crosses by.
+
+Two kinds of types live here. *Records* are written into a run's history once and read for as long as it is kept: the
+workflow reads only their routing part (`Turn`), activities, traces and exporters the whole (`RecordedTurn`), from the
+same payload. *Messages* carry references to records, never their content. Every field added later needs a default;
+none may change its meaning. Declarations only: this module passes through the workflow sandbox unchecked.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+# Names on the wire. Activities verb_object; signals and updates imperative.
+RUN: Final = "AgentRun"
+OPEN_RUN: Final = "open_run"
+CALL_MODEL: Final = "call_model"
+RUN_TOOL: Final = "run_tool"
+PROBE_TOOL: Final = "probe_tool"
+CHECK_DECISION: Final = "check_decision"
+DECIDE: Final = "decide"  # an update and a signal over one function
+
+TASK_QUEUE: Final = "perdure"
+AGENT_ATTRIBUTE: Final = "PerdureAgent"  # search attribute, Keyword: the agent's name
+STATE_ATTRIBUTE: Final = "PerdureState"  # search attribute, Keyword: see RunState
+STANDING: Final = "perdure"  # memo key: a Standing, replaced whenever it changes
+
+# Failure types: how an activity tells the workflow that retrying will not help.
+NEEDS_PERSON: Final = "NeedsPerson"  # a person can mend it: a key, an account, a model name, a missing tool
+TRANSCRIPT_MISMATCH: Final = "TranscriptMismatch"  # the history does not hold what the workflow refers to
+STOPPED: Final = "Stopped"  # an operator stopped a run that was stuck
+
+
+class Wire(BaseModel):
+    """A frozen value on the wire. Unknown fields are ignored, so that an older reader takes a newer record."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
+
+
+class RunState(StrEnum):
+    """Where a run stands. Only `answered` is success."""
+
+    THINKING = "thinking"
+    ACTING = "acting"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    ANSWERED = "answered"
+    LIMITED = "limited"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+FINAL_STATES: Final = frozenset(
+    {RunState.ANSWERED, RunState.LIMITED, RunState.REFUSED, RunState.CANCELLED, RunState.FAILED}
+)
+
+
+class Effect(StrEnum):
+    """What running a tool does to the world, and so what may follow when its result is lost.
+
+    `read`: nothing; run again freely. `idempotent`: at most one effect per idempotency key; run again with the same
+    key. `once`: may not be run again without asking: lost means outcome unknown.
+    """
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+class Verdict(StrEnum):
+    """The policy's judgement of one call."""
+
+    RUN = "run"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
+class Usage(Wire):
+    """Tokens of one model call, or their sum. `input` counts all input, cached or not; `output` includes reasoning."""
+
+    input: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+
+# --- records: the start -----------------------------------------------------------------------------------------------
+
+
+class Start(Wire):
+    """The workflow's one argument. `state` is set when a run continues in a new segment."""
+
+    v: int = 1
+    agent: str
+    task: str
+    state: "State | None" = None
+
+
+class ToolSpec(Wire):
+    """A tool as the model is offered it. `parameters` is the schema sent; `strict` asks the vendor to enforce it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    strict: bool = False
+
+
+class Opened(Wire):
+    """What the workflow reads of an Opening."""
+
+    digest: str
+    turns: int  # the budget
+
+
+class Opening(Opened):
+    """Prompt, tools and settings, as the run keeps them to its end. The task stands in Start."""
+
+    v: int = 1
+    protocol: str  # "anthropic" | "openai-responses" | "openai-chat"
+    model: str  # the provider's own name
+    system: str
+    tools: tuple[ToolSpec, ...] = ()
+    settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
+
+
+# --- records: a turn --------------------------------------------------------------------------------------------------
+
+
+class Stop(StrEnum):
+    """Why the model ended its turn, over all protocols."""
+
+    ANSWER = "answer"  # text and no call
+    CALLS = "calls"  # at least one call
+    PAUSED = "paused"  # the provider wants its message back unchanged, to go on
+    CUT = "cut"  # output limit reached, no whole call
+    BLANK = "blank"  # nothing anyone could use; never sent back
+    REFUSED = "refused"  # by the provider or its content filter
+
+
+class Call(Wire):
+    """One call of a turn as the workflow sees it: admitted, judged, without its arguments.
+
+    `id` and `name` are as sent back to the provider (unique, and legal); `digest` is the SHA-256 (hex) of the argument
+    bytes. `title` is short and inert, for summaries. Times are seconds.
+    """
+
+    index: int
+    id: str
+    name: str
+    verdict: Verdict
+    reason: str = ""  # for ASK: why a person is asked; for REFUSE: advice to the model
+    digest: str = ""
+    title: str = ""
+    effect: Effect = Effect.ONCE
+    timeout: float = 60.0
+    attempts: int = 3
+    probe: bool = False
+
+
+class AdmittedCall(Call):
+    """A call with its argument bytes: parsed, validated, normalised and serialised once. `asked_name` if it differs."""
+
+    arguments: str = "{}"
+    asked_name: str = ""
+
+
+class Turn(Wire):
+    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT."""
+
+    digest: str
+    stop: Stop
+    calls: tuple[Call, ...] = ()
+    answer: str = ""
+    usage: Usage = Usage()
+
+
+class RecordedTurn(Wire):
+    """One turn: the assistant's message exactly as the provider sent it, and the calls it asks for, admitted."""
+
+    v: int = 1
+    digest: str
+    stop: Stop
+    calls: tuple[AdmittedCall, ...] = ()
+    answer: str = ""
+    usage: Usage = Usage()
+    protocol: str
+    model: str = ""  # as the provider reports it
+    message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
+
+
+# --- records: an observation ------------------------------------------------------------------------------------------
+
+
+class Ending(StrEnum):
+    """How one attempt at a call ended."""
+
+    OK = "ok"
+    ERROR = "error"  # the tool said no, or never ran: known, and told to the model
+    UNKNOWN = "unknown"  # it may have happened
+    ASK = "ask"  # the worker's policy asks for a grant that the call did not carry
+
+
+class Observed(Wire):
+    """What the workflow reads of an Observation."""
+
+    digest: str
+    ending: Ending
+    reason: str = ""  # for UNKNOWN and ASK
+
+
+class Observation(Observed):
+    """What came of one call, as the model sees it. Bounded: see perdure.tools."""
+
+    v: int = 1
+    text: str = ""
+
+
+# --- references -------------------------------------------------------------------------------------------------------
+
+
+class Ref(Wire):
+    """Names one thing that the history holds, or carries what the workflow itself decided.
+
+    `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
+    workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `opening`: activity `id`.
+    """
+
+    kind: Literal["opening", "turn", "observation", "advice", "said", "note"]
+    id: str = ""
+    digest: str = ""
+    call: int = -1
+    text: str = ""
+    ok: bool = True
+
+
+# --- messages to activities -------------------------------------------------------------------------------------------
+
+
+class OpenRun(Wire):
+    agent: str
+
+
+class CallModel(Wire):
+    """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`.
+
+    `before` and `after` are the digests of the transcript without and with `since`. A turn in `since` that is blank
+    stands there for the digest alone. Without `tools` the model must answer.
+    """
+
+    v: int = 1
+    agent: str
+    turn: int
+    previous: str = ""
+    before: str = ""
+    since: tuple[Ref, ...]
+    after: str
+    tools: bool = True
+
+
+class Grant(Wire):
+    """A decision, checked: this call of this run with these bytes may run. Sealed with the workers' key."""
+
+    request: str
+    run_id: str
+    key: str
+    digest: str
+    by: str
+    verified: bool
+    decided: datetime
+    until: datetime
+    seal: str = ""
+
+
+class RunTool(Wire):
+    """Run call `call` of the turn recorded by activity `turn_id`, if its bytes have `digest`."""
+
+    v: int = 1
+    agent: str
+    turn_id: str
+    call: int
+    digest: str
+    key: str  # the idempotency key
+    grant: Grant | None = None
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+class RequestKind(StrEnum):
+    APPROVAL = "approval"
+    UNKNOWN = "unknown"  # a side effect's outcome
+    STUCK = "stuck"  # something a person can mend
+
+
+class Choice(StrEnum):
+    """What a decision may say, by the kind of its request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    HAPPENED = "happened"  # with what came of it
+    RERUN = "rerun"  # it did not happen: run it again, same key
+    GIVE_UP = "give_up"
+    RETRY = "retry"
+    STOP = "stop"
+
+
+CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
+    RequestKind.APPROVAL: (Choice.APPROVE, Choice.REJECT),
+    RequestKind.UNKNOWN: (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP),
+    RequestKind.STUCK: (Choice.RETRY, Choice.STOP),
+}
+
+
+class Request(Wire):
+    """Something that waits for a person. `activity` names what it is about; arguments stand in turn `turn_id`."""
+
+    id: str
+    kind: RequestKind
+    reason: str
+    since: datetime
+    turn: int
+    turn_id: str = ""
+    call: int = -1
+    tool: str = ""
+    title: str = ""
+    digest: str = ""
+
+
+class Decision(Wire):
+    """One operator's word on one request. `digest` repeats the request's: what was seen is what is decided on."""
+
+    v: int = 1
+    id: str
+    request: str
+    choice: Choice
+    by: str
+    digest: str = ""
+    reason: str = ""
+    result: str = ""  # with HAPPENED: what the tool would have returned
+
+
+class CheckDecision(Wire):
+    decision: Decision
+    request: Request
+    key: str = ""  # of the call, for an approval
+
+
+class Checked(Wire):
+    """check_decision's answer. Not `accepted`: the request stays open, and `why` is told to who decided."""
+
+    accepted: bool
+    why: str = ""
+    verified: bool = False
+    decided: datetime
+    grant: Grant | None = None
+
+
+class Settled(Wire):
+    """What decide answers. `again`: this very choice had been made before, and nothing changed."""
+
+    request: str
+    choice: Choice
+    by: str
+    decided: datetime
+    again: bool = False
+    verified: bool = False
+
+
+# --- standing: what a list shows without a query ----------------------------------------------------------------------
+
+
+class Outcome(Wire):
+    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen."""
+
+    v: int = 1
+    state: RunState
+    answer: str = ""
+    reason: str = ""
+    turns: int = 0
+    usage: Usage = Usage()
+    report: tuple[str, ...] = ()
+
+
+class Standing(Wire):
+    """The memo of a run: what waits, or how it ended (without the answer, which stands in the result)."""
+
+    requests: tuple[Request, ...] = ()
+    outcome: Outcome | None = None
+
+
+# --- the run's whole state --------------------------------------------------------------------------------------------
+
+
+class State(Wire):
+    """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
+
+    v: int = 1
+    opened: Opened | None = None
+    turn: int = 0  # turns taken
+    turn_id: str = ""  # activity id of the latest turn
+    digest: str = ""  # of the transcript up to the latest turn's input
+    since: tuple[Ref, ...] = ()  # what the model has not seen yet
+    calls: tuple[Call, ...] = ()  # of the latest turn, in order
+    observed: tuple[Ref, ...] = ()  # for them, in the order they settled
+    blanks: int = 0  # in a row
+    last: bool = False  # the budget is spent: the latest turn was the one without tools
+    usage: Usage = Usage()
+    requests: tuple[Request, ...] = ()  # open ones, oldest first
+    decided: tuple[Settled, ...] = ()  # so that a late answer learns who was first
+    outcome: Outcome | None = None
+
+
+Start.model_rebuild()

@@ -1,0 +1,32 @@
+"""Digests: of bytes that were shown, of records, of a growing transcript; and the idempotency key made from them."""
+
+import hashlib
+import json
+from typing import Any
+
+
+def of_bytes(text: str) -> str:
+    """SHA-256 (hex) of a text's UTF-8 bytes: what an operator approves."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_record(content: Any) -> str:
+    """Digest (32 hex digits) of recorded JSON, whatever order a data converter gave its keys."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def chained(before: str, *following: str) -> str:
+    """The digest of a transcript (32 hex digits), extended by what follows: cost is that of the extension."""
+    return hashlib.sha256("\n".join((before, *following)).encode()).hexdigest()[:32]
+
+
+def idempotency_key(root: str, turn: int, call: int, tool: str, arguments_digest: str) -> str:
+    """One key per approved call: stable over retries, resets and roll-over; another for other bytes.
+
+    Args:
+        root: the run's first segment id (a sub-agent: the key of its parent's call).
+        arguments_digest: `of_bytes` of the argument bytes that are executed.
+    """
+    material = "\n".join((root, str(turn), str(call), tool, arguments_digest))
+    return "perdure-" + hashlib.sha256(material.encode()).hexdigest()[:40]
