@@ -1,0 +1,1 @@
+"""The operator's verbs, over the small port `perdure.console.port.RunsPort`."""
