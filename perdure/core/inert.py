@@ -106,7 +106,7 @@ def _blank(run: str, kept: str) -> str:
 
 def _named(char: str, kept: str) -> str:
     """`char` if it can be seen as what it is, else its name."""
-    if char == kept or char == _WIDE_SPACE:
+    if char in (kept, _WIDE_SPACE):
         return char
     hidden = not char.isprintable() or char in _BLANK_LETTERS or unicodedata.name(char, "").startswith("VARIATION")
     return _name(char) if hidden else char
