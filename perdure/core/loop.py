@@ -1,0 +1,180 @@
+"""ReAct as a pure function of the run's state: what must happen next, and what each happening makes of the state.
+
+The rules, in order:
+
+1. A run opens once: prompt, tools and settings are recorded and kept to its end.
+2. A turn that asks for calls is acted on; every call settles before the model is asked again, and all observations go
+   back together, in call order. A call is never left unanswered.
+3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
+4. A blank turn is not sent back; the model is told so, and asked again, three times at most in a row.
+5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
+6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
+"""
+
+from dataclasses import dataclass
+
+from perdure.core.contracts import (
+    Call,
+    CallModel,
+    Opened,
+    Outcome,
+    Ref,
+    RunState,
+    State,
+    Stop,
+    Turn,
+    Verdict,
+)
+from perdure.core.digests import of_bytes
+from perdure.core.transcript import extended
+
+_BLANKS_IN_A_ROW = 3
+_BLANK_NOTE = (
+    "Your last message was empty: it held neither text nor a tool call. Call a tool, or give your answer as text."
+)
+_CUT_NOTE = (
+    "Your last message was cut at the output limit. Go on from where it stopped, more briefly, or split the work over "
+    "several calls."
+)
+_SPENT_NOTE = (
+    "The budget of {turns} turns is spent: no tool can be called any more. Answer now with what the observations so "
+    "far support, and say plainly what is not known or was not done."
+)
+
+
+@dataclass(frozen=True)
+class Open:
+    """Record what the model is to be offered."""
+
+
+@dataclass(frozen=True)
+class Think:
+    """Ask the model for its next turn."""
+
+    call: CallModel
+
+
+@dataclass(frozen=True)
+class Act:
+    """Settle these calls, all at once."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Finish:
+    outcome: Outcome
+
+
+NextStep = Open | Think | Act | Finish
+
+
+def next_step(agent: str, task: str, state: State) -> NextStep:
+    """What must happen next."""
+    if state.outcome:
+        return Finish(state.outcome)
+    if state.opened is None:
+        return Open()
+    if todo := unsettled(state):
+        return Act(todo)
+    return Think(_question(agent, task, state, state.opened))
+
+
+def unsettled(state: State) -> tuple[Call, ...]:
+    """The calls of the latest turn that have no observation yet."""
+    settled = {ref.call for ref in state.observed}
+    return tuple(call for call in state.calls if call.index not in settled)
+
+
+def _question(agent: str, task: str, state: State, opened: Opened) -> CallModel:
+    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
+    spent = state.turn >= opened.turns
+    if spent:
+        since = (*since, _note(_SPENT_NOTE.format(turns=opened.turns)))
+    return CallModel(
+        agent=agent,
+        turn=state.turn + 1,
+        previous=state.turn_id,
+        before=state.digest,
+        since=since,
+        after=extended(state.digest, task, (ref.digest for ref in since)),
+        tools=not spent,
+    )
+
+
+def _note(text: str) -> Ref:
+    return Ref(kind="note", text=text, digest=of_bytes(text)[:32])
+
+
+def with_opening(state: State, activity_id: str, opened: Opened) -> State:
+    ref = Ref(kind="opening", id=activity_id, digest=opened.digest)
+    return state.model_copy(update={"opened": opened, "since": (ref,)})
+
+
+def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> State:
+    """The state after the model took turn `asked.turn`, recorded by `activity_id`."""
+    blanks = state.blanks + 1 if turn.stop is Stop.BLANK else 0
+    ref = Ref(kind="turn", id=activity_id, digest=turn.digest)
+    notes = _notes(turn.stop)
+    after = state.model_copy(
+        update={
+            "turn": asked.turn,
+            "turn_id": activity_id,
+            "digest": asked.after,
+            "since": (ref, *notes),
+            "calls": turn.calls,
+            "observed": _advice(activity_id, turn),
+            "blanks": blanks,
+            "last": not asked.tools,
+            "usage": state.usage + turn.usage,
+        }
+    )
+    return concluded(after, *end) if (end := _end(after, turn)) else after
+
+
+def _notes(stop: Stop) -> tuple[Ref, ...]:
+    match stop:
+        case Stop.BLANK:
+            return (_note(_BLANK_NOTE),)
+        case Stop.CUT:
+            return (_note(_CUT_NOTE),)
+        case _:
+            return ()
+
+
+def _advice(turn_id: str, turn: Turn) -> tuple[Ref, ...]:
+    """Refused calls are settled as they are judged: their observation is the advice that the turn itself holds."""
+    return tuple(
+        Ref(kind="advice", id=turn_id, call=call.index, ok=False)
+        for call in turn.calls
+        if call.verdict is Verdict.REFUSE
+    )
+
+
+def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
+    """(state, answer, reason) if this turn ends the run."""
+    match turn.stop:
+        case Stop.REFUSED:
+            return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
+        case _ if state.last:
+            turns = state.opened.turns if state.opened else 0
+            unanswered = "" if turn.answer else "; it gave no answer when asked for one"
+            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{unanswered}"
+        case Stop.ANSWER:
+            return RunState.ANSWERED, turn.answer, ""
+        case Stop.BLANK if state.blanks >= _BLANKS_IN_A_ROW:
+            return RunState.LIMITED, "", f"no answer: {state.blanks} empty turns in a row"
+        case _:
+            return None
+
+
+def with_observation(state: State, ref: Ref) -> State:
+    """The state after one call settled."""
+    assert ref.call not in {seen.call for seen in state.observed}, "a call settles once"
+    return state.model_copy(update={"observed": (*state.observed, ref)})
+
+
+def concluded(state: State, final: RunState, answer: str = "", reason: str = "") -> State:
+    """The state at the run's end."""
+    outcome = Outcome(state=final, answer=answer, reason=reason, turns=state.turn, usage=state.usage)
+    return state.model_copy(update={"outcome": outcome, "calls": (), "observed": ()})

@@ -1,0 +1,38 @@
+"""A run seen from outside: what a list shows of it, and what can go wrong when one asks."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.core.contracts import Outcome, Request, RunState
+
+
+class RunNotFoundError(Exception):
+    """No run (or request) by that id, or more than one; the text says which and what to do."""
+
+
+class DecisionRefusedError(Exception):
+    """The run did not take the decision: already decided by whom and when, unknown request, other bytes, not allowed."""
+
+
+class UnreachableError(Exception):
+    """No server, no namespace, or no permission; the text says where it looked and the next command."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One line of a list. From visibility and memo alone: no query, no worker."""
+
+    run_id: str
+    agent: str
+    state: RunState
+    started: datetime
+    ended: datetime | None
+    requests: tuple[Request, ...]  # what waits
+    outcome: Outcome | None  # without its answer
+    segment_id: str
+
+
+@dataclass(frozen=True)
+class Started:
+    run_id: str
+    new: bool  # False: a run with this id exists already, and this is it

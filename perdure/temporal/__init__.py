@@ -1,0 +1,1 @@
+"""The only room of the package that knows Temporal: connection, history, runs."""

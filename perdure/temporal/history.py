@@ -1,0 +1,264 @@
+"""Temporal's history, fetched and decoded into `perdure.traces.events`. Payload codecs are undone here."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType, TimeoutType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter
+
+from perdure.core.contracts import DECIDE, STANDING, Decision, Settled, Standing, Start
+from perdure.traces import events as e
+
+_Payloads = Iterable[Payload]
+
+
+@dataclass
+class Decoder:
+    """Decodes the events of one segment, in order. Keeps what later events only refer to: ids of scheduled activities.
+
+    Events that tell an operator nothing (timers, workflow tasks that went well) decode to None.
+    """
+
+    converter: DataConverter
+    run_id: str
+    _activities: dict[int, str] = field(default_factory=dict)  # scheduled event id -> activity id
+    _updates: dict[int, str] = field(default_factory=dict)  # accepted event id -> decision id
+
+    async def decode(self, event: HistoryEvent) -> e.Event | None:
+        read = _READERS.get(event.event_type)
+        return await read(self, event) if read else None
+
+    async def value(self, payloads: _Payloads) -> Any:
+        """The first payload as JSON values; None if there is none."""
+        found = list(payloads)
+        if not found:
+            return None
+        [value] = await self.converter.decode(found[:1])
+        return value
+
+    async def failure(self, failure: Failure) -> tuple[str, str]:
+        """(kind, message) of the innermost failure that says something."""
+        copy = Failure()
+        copy.CopyFrom(failure)
+        if self.converter.payload_codec:
+            await self.converter.payload_codec.decode_failure(copy)
+        return _described(copy)
+
+
+def _described(failure: Failure) -> tuple[str, str]:
+    if failure.HasField("timeout_failure_info"):
+        return f"timeout:{TimeoutType.Name(failure.timeout_failure_info.timeout_type)[13:].lower()}", failure.message
+    if failure.HasField("canceled_failure_info"):
+        return "cancelled", failure.message
+    if failure.HasField("application_failure_info"):
+        return failure.application_failure_info.type, failure.message
+    if failure.HasField("cause"):
+        return _described(failure.cause)
+    return "failure", failure.message
+
+
+def _at(event: HistoryEvent) -> datetime:
+    return moment(event.event_time)
+
+
+def moment(time: Timestamp) -> datetime:
+    """A protobuf time with its zone, UTC."""
+    return time.ToDatetime(tzinfo=UTC)
+
+
+# --- one reader an event type -----------------------------------------------------------------------------------------
+
+
+async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.workflow_execution_started_event_attributes
+    raw = await d.value(a.input.payloads)
+    start = Start.model_validate(raw) if isinstance(raw, dict) and {"agent", "task"} <= raw.keys() else _NO_START
+    return e.RunStarted(
+        event.event_id,
+        _at(event),
+        run_id=d.run_id,
+        segment_id=a.original_execution_run_id,
+        first_segment_id=a.first_execution_run_id,
+        start=start,
+        by=a.identity,
+        task_queue=a.task_queue.name,
+    )
+
+
+_NO_START = Start(agent="?", task="(this run was started with something that is not a perdure start)")
+
+
+async def _scheduled(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_scheduled_event_attributes
+    d._activities[event.event_id] = a.activity_id
+    summary = await d.value([event.user_metadata.summary]) if event.user_metadata.HasField("summary") else ""
+    return e.ActivityScheduled(
+        event.event_id,
+        _at(event),
+        activity_id=a.activity_id,
+        activity=a.activity_type.name,
+        input=await d.value(a.input.payloads),
+        summary=summary or "",
+        start_to_close=a.start_to_close_timeout.ToTimedelta().total_seconds(),
+    )
+
+
+async def _activity_started(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_started_event_attributes
+    last = (await d.failure(a.last_failure))[1] if a.HasField("last_failure") else ""
+    return e.ActivityStarted(
+        event.event_id,
+        _at(event),
+        activity_id=d._activities.get(a.scheduled_event_id, "?"),
+        attempt=a.attempt,
+        worker=a.identity,
+        last_failure=last,
+    )
+
+
+async def _completed(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_completed_event_attributes
+    activity_id = d._activities.get(a.scheduled_event_id, "?")
+    return e.ActivityCompleted(event.event_id, _at(event), activity_id, await d.value(a.result.payloads))
+
+
+async def _failed(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_failed_event_attributes
+    kind, message = await d.failure(a.failure)
+    return e.ActivityFailed(event.event_id, _at(event), d._activities.get(a.scheduled_event_id, "?"), kind, message)
+
+
+async def _timed_out(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_timed_out_event_attributes
+    kind, message = await d.failure(a.failure)
+    return e.ActivityFailed(event.event_id, _at(event), d._activities.get(a.scheduled_event_id, "?"), kind, message)
+
+
+async def _cancelled(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.activity_task_canceled_event_attributes
+    activity_id = d._activities.get(a.scheduled_event_id, "?")
+    return e.ActivityFailed(event.event_id, _at(event), activity_id, "cancelled", "cancelled")
+
+
+async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
+    fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+    if STANDING not in fields:
+        return None
+    standing = Standing.model_validate(await d.value([fields[STANDING]]))
+    return e.StandingChanged(event.event_id, _at(event), standing)
+
+
+async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:
+    a = event.workflow_execution_signaled_event_attributes
+    if a.signal_name != DECIDE or not (decision := _decision(await d.value(a.input.payloads))):
+        return None
+    return e.DecisionReceived(event.event_id, _at(event), decision, "signal", a.identity)
+
+
+async def _update_accepted(d: Decoder, event: HistoryEvent) -> e.Event | None:
+    a = event.workflow_execution_update_accepted_event_attributes
+    request = a.accepted_request
+    if request.input.name != DECIDE or not (decision := _decision(await d.value(request.input.args.payloads))):
+        return None
+    d._updates[event.event_id] = decision.id
+    return e.DecisionReceived(event.event_id, _at(event), decision, "update", request.meta.identity)
+
+
+async def _update_completed(d: Decoder, event: HistoryEvent) -> e.Event | None:
+    a = event.workflow_execution_update_completed_event_attributes
+    decision_id = d._updates.get(a.accepted_event_id)
+    if decision_id is None:
+        return None
+    if a.outcome.HasField("failure"):
+        _, message = await d.failure(a.outcome.failure)
+        return e.DecisionAnswered(event.event_id, _at(event), decision_id, refused=message)
+    settled = Settled.model_validate(await d.value(a.outcome.success.payloads))
+    return e.DecisionAnswered(event.event_id, _at(event), decision_id, settled=settled)
+
+
+def _decision(raw: Any) -> Decision | None:
+    try:
+        return Decision.model_validate(raw)
+    except ValueError:
+        return None  # the run dropped it, too
+
+
+async def _cancel_requested(d: Decoder, event: HistoryEvent) -> e.Event:
+    a = event.workflow_execution_cancel_requested_event_attributes
+    return e.CancelRequested(event.event_id, _at(event), by=a.identity, reason=a.cause)
+
+
+async def _task_failed(d: Decoder, event: HistoryEvent) -> e.Event | None:
+    a = event.workflow_task_failed_event_attributes
+    _, message = await d.failure(a.failure)
+    if not message:
+        return None  # a reset leaves one without a failure
+    return e.WorkflowTaskFailed(event.event_id, _at(event), cause=str(a.cause), message=message, worker=a.identity)
+
+
+def _ended(status: str, attributes: str) -> "_Reader":
+    async def read(d: Decoder, event: HistoryEvent) -> e.Event:
+        a = getattr(event, attributes)
+        result = await d.value(a.result.payloads) if status == "completed" else None
+        kind, message = await d.failure(a.failure) if status == "failed" else ("", getattr(a, "reason", ""))
+        return e.RunEnded(event.event_id, _at(event), status, result, kind, message)
+
+    return read
+
+
+_Reader = Callable[[Decoder, HistoryEvent], Any]
+
+_READERS: dict[int, _Reader] = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: _started,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _scheduled,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED: _activity_started,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED: _completed,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: _failed,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: _timed_out,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: _cancelled,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _properties,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: _signaled,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update_accepted,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED: _update_completed,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED: _cancel_requested,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _task_failed,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: _ended(
+        "completed", "workflow_execution_completed_event_attributes"
+    ),
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: _ended("failed", "workflow_execution_failed_event_attributes"),
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: _ended(
+        "cancelled", "workflow_execution_canceled_event_attributes"
+    ),
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: _ended(
+        "terminated", "workflow_execution_terminated_event_attributes"
+    ),
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _ended(
+        "timed_out", "workflow_execution_timed_out_event_attributes"
+    ),
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: _ended(
+        "continued", "workflow_execution_continued_as_new_event_attributes"
+    ),
+}
+
+
+async def decoded(converter: DataConverter, run_id: str, history: Iterable[HistoryEvent]) -> list[e.Event]:
+    """All that means something of one segment's history."""
+    decoder = Decoder(converter, run_id)
+    found = [await decoder.decode(event) for event in history]
+    return [event for event in found if event is not None]
+
+
+async def decoding(
+    converter: DataConverter, run_id: str, history: AsyncIterator[HistoryEvent]
+) -> AsyncIterator[e.Event]:
+    """The same, event by event as they come."""
+    decoder = Decoder(converter, run_id)
+    async for event in history:
+        if (found := await decoder.decode(event)) is not None:
+            yield found

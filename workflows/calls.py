@@ -1,0 +1,119 @@
+"""The workflow's only door to the world: one typed function per activity, with how long it may take and how often.
+
+Activity ids are explicit, since records are found by them: `open`, `think-7`, `act-7-0`, `probe-7-0`, `check-3`. What is
+run again at a person's word gets a new one: `act-7-0r1`.
+"""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType
+
+from perdure.core.contracts import (
+    CALL_MODEL,
+    CHECK_DECISION,
+    OPEN_RUN,
+    PROBE_TOOL,
+    RUN_TOOL,
+    Call,
+    CallModel,
+    CheckDecision,
+    Checked,
+    Effect,
+    Observed,
+    Opened,
+    OpenRun,
+    RunTool,
+    Turn,
+)
+
+_LOST_WORKER = timedelta(seconds=10)  # heartbeats are sent by the framework, also for tools that block
+_SLOWEST_MODEL = timedelta(minutes=20)
+_QUICK = timedelta(seconds=30)
+_TOOL_GRACE = timedelta(seconds=30)  # for the tool's own limit to strike first, and its observation to be recorded
+
+# About ten minutes of trouble (longer if the provider names a time) before a person is asked.
+_MODEL_TROUBLE = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1), maximum_attempts=15
+)
+_FEW_TIMES = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10), maximum_attempts=10
+)
+# The tool's own attempts are counted where it runs; these bound the workers that one call may take down with it.
+_LOST_TOOL = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=20
+)
+_NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
+
+
+async def open_run(agent: str, activity_id: str) -> Opened:
+    opened: Opened = await workflow.execute_activity(
+        OPEN_RUN,
+        OpenRun(agent=agent),
+        result_type=Opened,
+        activity_id=activity_id,
+        summary=f"open {agent}",
+        start_to_close_timeout=_QUICK,
+        retry_policy=_FEW_TIMES,
+    )
+    return opened
+
+
+async def call_model(asked: CallModel, activity_id: str) -> Turn:
+    turn: Turn = await workflow.execute_activity(
+        CALL_MODEL,
+        asked,
+        result_type=Turn,
+        activity_id=activity_id,
+        summary=f"turn {asked.turn}: think" if asked.tools else f"turn {asked.turn}: last answer, budget spent",
+        start_to_close_timeout=_SLOWEST_MODEL,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_MODEL_TROUBLE,
+    )
+    return turn
+
+
+async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:
+    """Run a call. On cancel the tool is told, and whatever came of it is waited for."""
+    observed: Observed = await workflow.execute_activity(
+        RUN_TOOL,
+        asked,
+        result_type=Observed,
+        activity_id=activity_id,
+        summary=f"turn {turn}: {call.title}",
+        start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_NEVER_AGAIN if call.effect is Effect.ONCE else _LOST_TOOL,
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+    return observed
+
+
+async def probe_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:
+    """Ask the tool's own probe what became of a lost call. Reads only, so it may be asked again."""
+    observed: Observed = await workflow.execute_activity(
+        PROBE_TOOL,
+        asked,
+        result_type=Observed,
+        activity_id=activity_id,
+        summary=f"turn {turn}: what became of {call.title}?",
+        start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_FEW_TIMES,
+    )
+    return observed
+
+
+async def check_decision(asked: CheckDecision, activity_id: str) -> Checked:
+    decision = asked.decision
+    checked: Checked = await workflow.execute_activity(
+        CHECK_DECISION,
+        asked,
+        result_type=Checked,
+        activity_id=activity_id,
+        summary=f"check: {decision.choice} on request {decision.request}",
+        start_to_close_timeout=_QUICK,
+        retry_policy=_FEW_TIMES,
+    )
+    return checked

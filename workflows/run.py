@@ -1,0 +1,200 @@
+"""One agent run: think, act, observe, until there is an answer. The whole of it is `AgentRun._loop`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+
+from perdure.core.contracts import (
+    DECIDE,
+    RUN,
+    STANDING,
+    STATE_ATTRIBUTE,
+    STOPPED,
+    Call,
+    Choice,
+    Decision,
+    Outcome,
+    RequestKind,
+    RunState,
+    Settled,
+    Standing,
+    Start,
+    State,
+)
+from perdure.core.loop import (
+    Act,
+    Finish,
+    Open,
+    Think,
+    concluded,
+    next_step,
+    unsettled,
+    with_observation,
+    with_opening,
+    with_turn,
+)
+from workflows import calls
+from workflows.gate import Gate, request_for
+from workflows.settle import Settling, cause
+
+T = TypeVar("T")
+
+_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
+
+
+@workflow.defn(name=RUN)
+class AgentRun:
+    @workflow.init
+    def __init__(self, start: Any = None) -> None:
+        # Checked in run(), where a start nobody can read fails the run instead of wedging its first task.
+        self._state = State.model_validate(start["state"]) if _continues(start) else State()
+        self._gate = Gate(self._state.requests, self._state.decided, self._changed)
+        self._unpublished = False
+
+    @workflow.run
+    async def run(self, start: Any = None) -> Outcome:
+        try:
+            return await self._loop(Start.model_validate(start))
+        except BaseException as error:
+            if is_cancelled_exception(error):
+                await self._end_cancelled()
+                raise
+            if not isinstance(error, Exception):
+                raise
+            await self._end(concluded(self._state, RunState.FAILED, reason=_told(error)))
+            if isinstance(error, FailureError):
+                raise
+            raise ApplicationError(_told(error), type=type(error).__name__, non_retryable=True) from error
+
+    async def _loop(self, start: Start) -> Outcome:
+        while True:
+            match next_step(start.agent, start.task, self._state):
+                case Open():
+                    opened, opened_by = await self._until_mended("open", lambda id: calls.open_run(start.agent, id))
+                    self._state = with_opening(self._state, opened_by, opened)
+                case Think(asked):
+                    turn, turn_id = await self._think(asked)
+                    self._state = with_turn(self._state, turn_id, asked, turn)
+                case Act(todo):
+                    await self._act(start.agent, todo)
+                case Finish():
+                    return await self._end(self._state)
+
+    async def _think(self, asked: Any) -> Any:
+        return await self._until_mended(f"think-{asked.turn}", lambda id: calls.call_model(asked, id))
+
+    async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
+        """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
+        settling = [asyncio.create_task(self._settle(agent, call)) for call in todo]
+        try:
+            await asyncio.gather(*settling)
+        except BaseException:
+            self._gate.close()
+            for task in settling:
+                task.cancel()
+            await asyncio.gather(*settling, return_exceptions=True)
+            raise
+
+    async def _settle(self, agent: str, call: Call) -> None:
+        ref = await Settling(self._gate, agent, self._state.turn, self._state.turn_id, call).observed()
+        self._state = with_observation(self._state, ref)
+
+    async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
+        """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
+        again = 0
+        while True:
+            activity_id = f"{name}r{again}" if again else name
+            try:
+                return await attempt(activity_id), activity_id
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                await self._stuck(cause(error))
+            again += 1
+
+    async def _stuck(self, why: str) -> None:
+        answer = await self._gate.ask(request_for(RequestKind.STUCK, why, turn=self._state.turn + 1))
+        if answer.choice is Choice.STOP:
+            raise ApplicationError(f"stopped by {answer.decision.by!r}: {why}", type=STOPPED, non_retryable=True)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def _end(self, state: State) -> Outcome:
+        assert state.outcome is not None
+        self._state = state
+        self._gate.close()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self._publish()
+        return state.outcome
+
+    async def _end_cancelled(self) -> None:
+        reason = workflow.cancellation_reason() or "cancelled"
+        report = tuple(_reported(call, self._state) for call in self._state.calls)
+        state = concluded(self._state, RunState.CANCELLED, reason=reason)
+        assert state.outcome is not None
+        outcome = state.outcome.model_copy(update={"report": report})
+        await self._end(state.model_copy(update={"outcome": outcome}))
+
+    # --- what operators see and say -----------------------------------------------------------------------------------
+
+    @workflow.update(name=DECIDE)
+    async def decide(self, decision: Decision) -> Settled:
+        return await self._gate.decide(decision)
+
+    @decide.validator
+    def refuse_unfit(self, decision: Decision) -> None:
+        self._gate.refuse_unfit(decision)
+
+    @workflow.signal(name=DECIDE)
+    async def decide_by_signal(self, decision: Decision) -> None:
+        """As the update, without an answer: one that does not fit changes nothing."""
+        try:
+            self._gate.refuse_unfit(decision)
+            await self._gate.decide(decision)
+        except FailureError as refusal:
+            workflow.logger.warning("decision refused", extra={"request": decision.request, "why": str(refusal)})
+
+    def _changed(self) -> None:
+        """Publish once for all that changes in this step."""
+        if not self._unpublished:
+            self._unpublished = True
+            asyncio.get_running_loop().call_soon(self._publish_changes)
+
+    def _publish_changes(self) -> None:
+        if self._unpublished:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._unpublished = False
+        outcome = self._state.outcome
+        brief = outcome.model_copy(update={"answer": ""}) if outcome else None
+        standing = Standing(requests=self._gate.requests, outcome=brief)
+        workflow.upsert_memo({STANDING: standing})
+        workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
+
+    def _standing_state(self) -> RunState:
+        if self._state.outcome:
+            return self._state.outcome.state
+        if self._gate.requests:
+            return RunState.WAITING
+        return RunState.ACTING if unsettled(self._state) else RunState.THINKING
+
+
+def _continues(start: Any) -> bool:
+    return isinstance(start, dict) and start.get("state") is not None
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1000]
+
+
+def _reported(call: Call, state: State) -> str:
+    """One line for each call of the turn that was cut short: what did and did not happen."""
+    ref = next((ref for ref in state.observed if ref.call == call.index), None)
+    if ref is None:
+        return f"{call.title}: not run"
+    return f"{call.title}: {ref.text or ('ran' if ref.ok else 'ended in an error')}"
