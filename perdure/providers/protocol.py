@@ -5,9 +5,9 @@ the same however long the run is. `body` puts a request around them. `read` turn
 vendor's SDK does authentication, transport and error classes (`post`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from perdure.core.contracts import Opening, Stop, Usage
 from perdure.core.transcript import Entry
@@ -31,19 +31,30 @@ class Reply:
     message: Any
     calls: tuple[AskedCall, ...] = ()
     answer: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     model: str = ""
 
 
 class Provider(Protocol):
-    protocol: str
+    @property
+    def protocol(self) -> str:
+        """The name of the wire protocol, as in `Opening.protocol`."""
+        ...
 
     def encode(self, entries: Sequence[Entry]) -> bytes:
-        """The entries as the vendor's messages: JSON values joined by commas, or nothing. Never ends in a comma."""
+        """The entries as the vendor's messages: JSON values joined by commas, or nothing. Never ends in a comma.
+
+        The same entries give the same bytes in every process, whether a turn was just read or came back from history.
+        Encoding entries one after the other and joining what is not empty by commas gives the same as all at once.
+        """
         ...
 
     def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
-        """The whole request. Without `tools` the model is told not to call any (they stay declared)."""
+        """The whole request. Without `tools` the model is told not to call any (they stay declared).
+
+        Raises:
+            ModelError: the settings hold a key that is not theirs to set.
+        """
         ...
 
     async def post(self, body: bytes) -> bytes:
@@ -62,12 +73,31 @@ class Provider(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Close the connections of the running event loop. The provider stays usable."""
+        ...
 
-@dataclass(frozen=True)
+
+Kind = Literal["retry", "person", "compact"]
+
+
 class ModelError(Exception):
-    """A model call that gave no turn. `kind` decides what follows; see `perdure.providers.errors`."""
+    """A model call that gave no turn. `kind` decides what follows; see `perdure.providers.errors`.
 
-    kind: str  # "retry" | "person" | "compact"
-    message: str  # what happened and what to do; no secret, bounded
-    retry_after: float | None = None  # seconds, as the vendor asked
-    details: dict[str, Any] = field(default_factory=dict)
+    `message` says what happened and what to do, without secrets, in at most 1,000 characters. `retry_after` is in
+    seconds, as the vendor asked. `details` holds what there is of status, type, code and request_id.
+
+    Not a frozen dataclass: Python itself writes to an exception in flight (its traceback, its notes).
+    """
+
+    def __init__(
+        self, kind: Kind, message: str, retry_after: float | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(kind, message, retry_after, details)  # in full, so that it pickles
+        self.kind: Kind = kind
+        self.message = message
+        self.retry_after = retry_after
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,198 @@
+"""Anthropic's Messages API (and servers that speak it, by ANTHROPIC_BASE_URL).
+
+A recorded message is the list of content blocks. The API checks signatures of thinking blocks, their order and their
+text, so blocks go back as they came. The exceptions are what the API would refuse to take back: text blocks without
+text, and thinking at the very end of a message that was cut.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.transcript import Assistant, Entry, Heard, Result, Task
+from perdure.providers.clients import TIMEOUT, Client, Clients
+from perdure.providers.errors import Failure, Vendor, classed, no_key, not_a_setting, too_long, unreadable
+from perdure.providers.jsontext import count_of, dumped, loaded, object_in, objects, text_of
+from perdure.providers.protocol import AskedCall, Reply
+
+VENDOR: Final = Vendor("Anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_BASE_URL")
+OWN_KEYS: Final = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
+DEFAULTS: Final[dict[str, Any]] = {
+    "max_tokens": 16_000,  # required by the API
+    "cache_control": {"type": "ephemeral"},  # each turn repeats the prompt of the one before: always worth it
+}
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+
+class Anthropic:
+    """The provider for `Opening.protocol` "anthropic"."""
+
+    protocol: Final = "anthropic"
+
+    def __init__(self) -> None:
+        self._clients = Clients(VENDOR, _client)
+
+    def encode(self, entries: Sequence[Entry]) -> bytes:
+        messages = (_message(entry) for entry in entries)
+        return b",".join(dumped(message) for message in messages if message["content"])
+
+    def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
+        settings = {**DEFAULTS, **opening.settings}
+        if mistaken := OWN_KEYS & settings.keys():
+            raise not_a_setting(VENDOR, mistaken)
+        request = {key: value for key, value in settings.items() if value is not None}
+        request["model"] = opening.model
+        if opening.system:
+            request["system"] = opening.system
+        if opening.tools:
+            request["tools"] = [_tool(tool) for tool in opening.tools]
+            if not tools:
+                request["tool_choice"] = {"type": "none"}
+        return dumped(request)[:-1] + b',"messages":[' + messages + b"]}"
+
+    async def post(self, body: bytes) -> bytes:
+        return await self._clients.post("/v1/messages", body)
+
+    async def close(self) -> None:
+        await self._clients.close()
+
+    def read(self, answer: bytes, opening: Opening) -> Reply:
+        said = _said(answer)
+        blocks = objects(said["content"])
+        calls = tuple(_asked(block) for block in blocks if block.get("type") == "tool_use")
+        if said["stop_reason"] == "max_tokens" and calls and blocks[-1].get("type") == "tool_use":
+            calls = (*calls[:-1], AskedCall(calls[-1].id, calls[-1].name, calls[-1].arguments, whole=False))
+        text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
+        stop = _stop(said["stop_reason"], bool(calls), bool(text.strip()))
+        return Reply(
+            stop=stop,
+            message=said["content"],
+            calls=calls if stop is Stop.CALLS else (),
+            answer=text if stop in (Stop.ANSWER, Stop.CUT, Stop.REFUSED) else "",
+            usage=_usage(said.get("usage")),
+            model=text_of(said.get("model")),
+        )
+
+
+def _client() -> Client:
+    import anthropic  # importing takes long, and a worker may never need this vendor
+
+    client = anthropic.AsyncAnthropic(max_retries=0, timeout=TIMEOUT)
+    if client.api_key is None and client.auth_token is None and client.credentials is None:
+        raise no_key(VENDOR)
+    return client
+
+
+# --- encode -----------------------------------------------------------------------------------------------------------
+
+
+def _message(entry: Entry) -> dict[str, Any]:
+    match entry:
+        case Task(text):
+            return {"role": "user", "content": [{"type": "text", "text": text}]}
+        case Assistant(turn):
+            return {"role": "assistant", "content": _sent_back(turn)}
+        case Heard(results, notes):  # the API takes results only in front
+            texts = [{"type": "text", "text": note} for note in notes]
+            return {"role": "user", "content": [*map(_result, results), *texts]}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _sent_back(turn: RecordedTurn) -> list[Any]:
+    blocks = [block for block in turn.message or [] if not _empty(block)]
+    if turn.stop is not Stop.PAUSED:
+        while blocks and blocks[-1].get("type") in _THINKING:
+            blocks.pop()
+    calls = iter(turn.calls)
+    return [_admitted(block, next(calls, None)) if block.get("type") == "tool_use" else block for block in blocks]
+
+
+def _empty(block: Any) -> bool:
+    return not isinstance(block, dict) or (block.get("type") == "text" and not text_of(block.get("text")).strip())
+
+
+def _admitted(block: dict[str, Any], call: Call | None) -> dict[str, Any]:
+    """A call under the id and name it was admitted with, with an object for input; the block itself if it has all."""
+    if call is not None and (block.get("id"), block.get("name")) != (call.id, call.name):
+        block = {**block, "id": call.id, "name": call.name}
+    given = block.get("input")
+    if isinstance(given, dict):
+        return block
+    return {**block, "input": object_in(given) or {}}
+
+
+# --- body -------------------------------------------------------------------------------------------------------------
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    sent = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+    return {**sent, "strict": True} if tool.strict else sent
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+def _said(answer: bytes) -> dict[str, Any]:
+    """The message, if the answer is one that ended."""
+    broken = partial(unreadable, VENDOR, answer=answer)
+    try:
+        said = loaded(answer)
+    except ValueError as error:
+        raise broken(f"not JSON ({error})") from None
+    if not isinstance(said, dict):
+        raise broken("not a message")
+    if said.get("type") == "error":
+        raise classed(_failure(said), VENDOR)
+    if not isinstance(said.get("content"), list | None) or "content" not in said:
+        raise broken("no content")
+    if said.get("stop_reason") is None:
+        raise broken("no stop_reason, so it was cut")
+    if said["stop_reason"] == "model_context_window_exceeded":
+        raise too_long(VENDOR)
+    return said
+
+
+def _failure(said: dict[str, Any]) -> Failure:
+    told = said.get("error")
+    told = told if isinstance(told, dict) else {"message": told}
+    return Failure(
+        200,
+        type=text_of(told.get("type")),
+        message=text_of(told.get("message")),
+        request_id=text_of(said.get("request_id")),
+    )
+
+
+def _asked(block: dict[str, Any]) -> AskedCall:
+    given = block.get("input")
+    arguments = given if isinstance(given, str) else "" if given is None else dumped(given).decode()
+    return AskedCall(text_of(block.get("id")), text_of(block.get("name")), arguments)
+
+
+def _stop(reason: str, calls: bool, text: bool) -> Stop:
+    if reason == "refusal":
+        return Stop.REFUSED
+    if calls:
+        return Stop.CALLS
+    if reason == "pause_turn":
+        return Stop.PAUSED
+    if reason == "max_tokens":
+        return Stop.CUT
+    return Stop.ANSWER if text else Stop.BLANK
+
+
+def _usage(counts: Any) -> Usage:
+    cached = count_of(counts, "cache_read_input_tokens")
+    written = count_of(counts, "cache_creation_input_tokens")
+    return Usage(
+        input=count_of(counts, "input_tokens") + cached + written,
+        cached=cached,
+        cache_written=written,
+        output=count_of(counts, "output_tokens"),
+        reasoning=count_of(counts, "output_tokens_details", "thinking_tokens"),
+    )
