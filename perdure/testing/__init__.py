@@ -1,0 +1,57 @@
+"""Test an agent without a model: a scripted one that speaks the vendors' protocols and is as strict as they are.
+
+    with ScriptedModel([[think("two facts"), call("hr_lookup", employee="ann")], say("9 days left")]) as model:
+        client = AsyncAnthropic(base_url=model.anthropic_url, api_key="any")
+
+`script.py` says what a script is made of, `prompter.py` which turn answers which request, and the three protocol files
+what is refused. `python -m perdure.testing script.yaml` serves a script from a file.
+"""
+
+from perdure.testing.script import (
+    Reply,
+    Script,
+    ScriptError,
+    Seen,
+    Turn,
+    blank,
+    block,
+    call,
+    cut,
+    delay,
+    error,
+    failed,
+    pause,
+    raw,
+    refuse,
+    say,
+    stop,
+    think,
+    truncate,
+    turn,
+)
+from perdure.testing.server import Recorded, ScriptedModel
+
+__all__ = [
+    "Recorded",
+    "Reply",
+    "Script",
+    "ScriptError",
+    "ScriptedModel",
+    "Seen",
+    "Turn",
+    "blank",
+    "block",
+    "call",
+    "cut",
+    "delay",
+    "error",
+    "failed",
+    "pause",
+    "raw",
+    "refuse",
+    "say",
+    "stop",
+    "think",
+    "truncate",
+    "turn",
+]
