@@ -6,14 +6,15 @@ text, and thinking at the very end of a message that was cut.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Task
 from perdure.providers.clients import TIMEOUT, Client, Clients
-from perdure.providers.errors import Failure, Vendor, classed, no_key, not_a_setting, too_long, unreadable
-from perdure.providers.jsontext import count_of, dumped, loaded, object_in, objects, text_of
+from perdure.providers.errors import Failure, Vendor, classed, no_key, not_a_setting, parsed, too_long, unreadable
+from perdure.providers.jsontext import count_of, dumped, object_in, objects, text_of
 from perdure.providers.protocol import AskedCall, Reply
 
 VENDOR: Final = Vendor("Anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_BASE_URL")
@@ -28,7 +29,7 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 class Anthropic:
     """The provider for `Opening.protocol` "anthropic"."""
 
-    protocol: Final = "anthropic"
+    protocol = "anthropic"
 
     def __init__(self) -> None:
         self._clients = Clients(VENDOR, _client)
@@ -62,7 +63,7 @@ class Anthropic:
         blocks = objects(said["content"])
         calls = tuple(_asked(block) for block in blocks if block.get("type") == "tool_use")
         if said["stop_reason"] == "max_tokens" and calls and blocks[-1].get("type") == "tool_use":
-            calls = (*calls[:-1], AskedCall(calls[-1].id, calls[-1].name, calls[-1].arguments, whole=False))
+            calls = (*calls[:-1], replace(calls[-1], whole=False))
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         stop = _stop(said["stop_reason"], bool(calls), bool(text.strip()))
         return Reply(
@@ -140,12 +141,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def _said(answer: bytes) -> dict[str, Any]:
     """The message, if the answer is one that ended."""
     broken = partial(unreadable, VENDOR, answer=answer)
-    try:
-        said = loaded(answer)
-    except ValueError as error:
-        raise broken(f"not JSON ({error})") from None
-    if not isinstance(said, dict):
-        raise broken("not a message")
+    said = parsed(answer, VENDOR)
     if said.get("type") == "error":
         raise classed(_failure(said), VENDOR)
     if not isinstance(said.get("content"), list | None) or "content" not in said:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from perdure.providers.jsontext import text_of
+from perdure.providers.jsontext import loaded, text_of
 from perdure.providers.protocol import Kind, ModelError
 
 _BOUND: Final = 1000  # characters of a whole message
@@ -134,6 +134,21 @@ def unreadable(vendor: Vendor, why: str, answer: bytes = b"") -> ModelError:
     """A 2xx answer that is no turn: cut, not JSON, or not what the vendor documents."""
     begins = f" It begins {_bounded(answer[:160].decode('utf-8', errors='replace'), 120)!r}." if answer else ""
     return _error("retry", f"{vendor.name} answered 200 with no whole turn: {why}.{begins} Asked again.", vendor)
+
+
+def parsed(answer: bytes, vendor: Vendor) -> dict[str, Any]:
+    """The JSON object of a 2xx answer.
+
+    Raises:
+        ModelError: it is something else.
+    """
+    try:
+        said = loaded(answer)
+    except ValueError as error:
+        raise unreadable(vendor, f"not JSON ({error})", answer) from None
+    if not isinstance(said, dict):
+        raise unreadable(vendor, "not a JSON object", answer)
+    return said
 
 
 def too_long(vendor: Vendor) -> ModelError:
