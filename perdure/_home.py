@@ -27,7 +27,7 @@ def in_wheel() -> bool:
 
 
 def dotted(name: str) -> str:
-    """`name` (`"worker"`, `"workflows.run"`) as it is imported here: itself in a checkout, below `perdure._app` else."""
+    """`name` (`"worker"`, `"workflows.run"`) as it is imported: itself in a checkout, else below `perdure._app`."""
     return f"perdure._app.{name}" if in_wheel() else name
 
 

@@ -15,17 +15,17 @@ from perdure.core.contracts import AGENT_ATTRIBUTE, STATE_ATTRIBUTE
 
 ATTRIBUTES: Final = (AGENT_ATTRIBUTE, STATE_ATTRIBUTE)  # both Keyword
 _VISIBLE_WITHIN: Final = 30.0  # seconds; a cluster's services refresh their view of a namespace every ten
-_NOT_ALLOWED: Final = {RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.UNIMPLEMENTED}
+_PASSES: Final = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED}
 
 
 class SearchAttributesMissingError(Exception):
-    """The namespace lacks them, and this client may not add them; the text holds the command for one who may."""
+    """The namespace lacks them, and the server refused to add them; the text says why, and the command for one who may."""
 
 
 async def ensure_search_attributes(client: Client) -> None:
     """Adds PerdureAgent and PerdureState to the client's namespace where they are missing; safe to repeat.
 
-    Raises SearchAttributesMissingError, or RPCError when the server itself fails.
+    Raises SearchAttributesMissingError when that is refused, RPCError when the server is not well.
     """
     missing = [name for name in ATTRIBUTES if not await _known(client, name)]
     if missing:
@@ -56,10 +56,11 @@ async def _add(client: Client, names: list[str]) -> None:
             AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
         )
     except RPCError as error:
-        if error.status in _NOT_ALLOWED:
-            raise _missing(client.namespace, names, f"this client may not add them ({error.message})") from error
-        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # another worker was faster
+        if error.status is RPCStatusCode.ALREADY_EXISTS:  # another worker was faster
+            return
+        if error.status in _PASSES:
             raise
+        raise _missing(client.namespace, names, f"the server refused to add them ({error.message})") from error
 
 
 async def _until_known(client: Client, names: list[str]) -> None:

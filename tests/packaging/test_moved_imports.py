@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import hatch_build
 import pytest
+
+import hatch_build
 
 HERE = Path("worker.py")
 
