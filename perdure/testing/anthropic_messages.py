@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from perdure.testing.schemas import schema_problem
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
@@ -116,7 +116,11 @@ class ToolResult(Cached):
         Annotated[
             Annotated[str, Tag("text")]
             | Annotated[
-                list[Annotated[Annotated[Text, Tag("text")] | Annotated[Other, Tag("other")], Discriminator(_result_kind)]],
+                list[
+                    Annotated[
+                        Annotated[Text, Tag("text")] | Annotated[Other, Tag("other")], Discriminator(_result_kind)
+                    ]
+                ],
                 Tag("blocks"),
             ],
             Discriminator(_either),
@@ -136,18 +140,26 @@ AnyBlock = Annotated[
     Discriminator(_kind),
 ]
 _OTHER_BLOCKS: Final = frozenset(
-    "image document search_result web_fetch_tool_result web_search_tool_result tool_search_tool_result "
-    "code_execution_tool_result bash_code_execution_tool_result text_editor_code_execution_tool_result "
-    "container_upload compaction".split()
+    [
+        "image",
+        "document",
+        "search_result",
+        "web_fetch_tool_result",
+        "web_search_tool_result",
+        "tool_search_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "container_upload",
+        "compaction",
+    ]
 )
 
 
 class Message(TypedDict):
     __pydantic_config__ = _FORM  # type: ignore[misc]
     role: Literal["user", "assistant", "system"]
-    content: Annotated[
-        Annotated[str, Tag("text")] | Annotated[list[AnyBlock], Tag("blocks")], Discriminator(_either)
-    ]
+    content: Annotated[Annotated[str, Tag("text")] | Annotated[list[AnyBlock], Tag("blocks")], Discriminator(_either)]
 
 
 class Tool(Cached):
@@ -415,8 +427,9 @@ def _check_results(index: int, message: dict[str, Any] | None, waiting: list[str
     for number, call_id in results:
         if call_id not in waiting:
             raise RefusalError(
-                f"messages.{index}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {call_id}. "
-                "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+                f"messages.{index}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: "
+                f"{call_id}. Each `tool_result` block must have a corresponding `tool_use` block in the previous "
+                "message."
             )
         if call_id in answered:
             raise RefusalError(

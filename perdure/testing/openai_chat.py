@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from perdure.testing.openai_errors import bearer, error_body, refuse_shape
 from perdure.testing.schemas import schema_problem
@@ -41,7 +41,9 @@ Parts = Annotated[
     Annotated[str, Tag("text")] | Annotated[list[Part], Field(min_length=1), Tag("parts")], Discriminator(_either)
 ]
 PartsOrNone = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[Part], Field(min_length=1), Tag("parts")] | Annotated[None, Tag("none")],
+    Annotated[str, Tag("text")]
+    | Annotated[list[Part], Field(min_length=1), Tag("parts")]
+    | Annotated[None, Tag("none")],
     Discriminator(_either),
 ]
 
@@ -91,7 +93,9 @@ Message = Annotated[
     Annotated[Spoken, Tag("spoken")] | Annotated[Assistant, Tag("assistant")] | Annotated[Result, Tag("tool")],
     Discriminator(_role),
 ]
-_ASSISTANT_KEYS: Final = frozenset("role content refusal tool_calls name annotations audio function_call".split())
+_ASSISTANT_KEYS: Final = frozenset(
+    ["role", "content", "refusal", "tool_calls", "name", "annotations", "audio", "function_call"]
+)
 
 
 class Function(TypedDict):
@@ -283,7 +287,8 @@ def _check_result(index: int, call_id: str, waiting: list[str], answered: set[st
     where = f"messages[{index}].tool_call_id"
     if not waiting:
         raise RefusalError(
-            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+            "'tool_calls'.",
             param=f"messages[{index}].role",
         )
     if call_id not in waiting:
@@ -362,7 +367,8 @@ def _finish_reason(turn: Turn) -> object:
     if turn.stop is not ABSENT:
         return turn.stop
     kinds = {type(part) for part in turn.content}
-    return "length" if turn.truncated else "content_filter" if Refuse in kinds else "tool_calls" if Call in kinds else "stop"
+    reasons = ((Refuse, "content_filter"), (Call, "tool_calls"))
+    return "length" if turn.truncated else next((reason for kind, reason in reasons if kind in kinds), "stop")
 
 
 def _usage(cue: Cue, spoken: int, thought: int) -> dict[str, Any]:

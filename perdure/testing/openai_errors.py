@@ -34,7 +34,8 @@ def refuse_shape(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -
         case "extra_forbidden":
             raise RefusalError(f"Unknown parameter: '{where}'.", param=where, code="unknown_parameter")
         case "missing":
-            raise RefusalError(f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter")
+            message = f"Missing required parameter: '{where}'."
+            raise RefusalError(message, param=where, code="missing_required_parameter")
         case "too_short":
             raise RefusalError(f"Invalid '{where}': empty array. Expected an array with minimum length 1.", param=where,
                                code="empty_array")  # fmt: skip
@@ -43,7 +44,7 @@ def refuse_shape(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -
 
 
 def error_body(refusal: RefusalError) -> dict[str, Any]:
-    """`kind` of a scripted error is the vendor's code, as in `insufficient_quota`, or its type when it ends in _error."""
+    """A scripted error's `kind` is the vendor's code, as in `insufficient_quota`; its type if it ends in _error."""
     kind, code = refusal.kind, refusal.code
     if kind and not kind.endswith("_error"):
         kind, code = (kind if kind == "insufficient_quota" else None), kind

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from perdure.testing.openai_errors import bearer, error_body, refuse_shape
 from perdure.testing.schemas import schema_problem
@@ -152,9 +152,23 @@ Item = Annotated[
     Discriminator(_kind),
 ]
 _OTHER_ITEMS: Final = frozenset(
-    "web_search_call file_search_call code_interpreter_call image_generation_call computer_call computer_call_output "
-    "mcp_call mcp_list_tools mcp_approval_request mcp_approval_response compaction custom_tool_call "
-    "custom_tool_call_output tool_search_call tool_search_output".split()
+    [
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "image_generation_call",
+        "computer_call",
+        "computer_call_output",
+        "mcp_call",
+        "mcp_list_tools",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "compaction",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "tool_search_call",
+        "tool_search_output",
+    ]
 )
 
 
@@ -228,8 +242,9 @@ class Request(TypedDict):
 
 _REQUEST: Final[TypeAdapter[Any]] = TypeAdapter(Request)
 _NOISE: Final = frozenset(
-    {"text", "parts", "word", "named", "input_message", "output_message", "function_call", "function_call_output", "reasoning", "other"}
-)  # fmt: skip
+    {"text", "parts", "word", "named", "input_message", "output_message", "other"}
+    | {"function_call", "function_call_output", "reasoning"}
+)
 
 
 class OpenAIResponses:
@@ -242,7 +257,7 @@ class OpenAIResponses:
         return bearer(headers)
 
     def check(self, body: dict[str, Any], issued: set[str]) -> None:
-        refuse_shape(_REQUEST, body, _NOISE - {"reasoning", "text"} if "input" not in body else _NOISE)
+        refuse_shape(_REQUEST, body, _NOISE)
         _check_state(body)
         _check_tools(body)
         items = _items(body)
@@ -515,12 +530,15 @@ def _events(reply: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.created", {"response": opening}
     yield "response.in_progress", {"response": opening}
     for index, item in enumerate(reply["output"] or ()):
-        hollow = {key: [] if key == "content" else "" if key == "arguments" else value for key, value in item.items()}
+        hollow: dict[str, Any] = {
+            key: [] if key == "content" else "" if key == "arguments" else value for key, value in item.items()
+        }
         yield "response.output_item.added", {"output_index": index, "item": hollow}
         where = {"item_id": item.get("id", ""), "output_index": index}
         if item["type"] == "function_call":
             yield from _argument_events(item["arguments"] or "", where, item["name"])
-        for number, part in enumerate(item.get("content", ()) if item["type"] == "message" else ()):
+        parts = item["content"] if item["type"] == "message" else []
+        for number, part in enumerate(parts):
             yield from _part_events(part, {**where, "content_index": number})
         yield "response.output_item.done", {"output_index": index, "item": item}
     if reply["status"] is not None:

@@ -22,13 +22,36 @@ _ALONE: Final = ("items", "additionalProperties", "not", "if", "then", "else", "
 _IN_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NOT_AT_ROOT: Final = {"anthropic": ("oneOf", "allOf", "anyOf"), "openai": ("oneOf", "anyOf", "allOf", "enum", "not")}
 _ANTHROPIC_PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_COMMON_NOT_STRICT: Final = frozenset(
-    "oneOf not if then else dependentRequired dependentSchemas patternProperties propertyNames contains "
-    "unevaluatedProperties unevaluatedItems minProperties maxProperties prefixItems uniqueItems".split()
-)
+_COMMON_NOT_STRICT: Final = frozen{
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "propertyNames",
+        "contains",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "minProperties",
+        "maxProperties",
+        "prefixItems",
+        "uniqueItems",
+    }
 _NOT_STRICT: Final = {
     "anthropic": _COMMON_NOT_STRICT
-    | set("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength maxItems".split()),
+    | {
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "maxItems",
+        },
     "openai": _COMMON_NOT_STRICT | {"allOf", "default"},
 }
 _OPENAI_DEEPEST: Final = 10

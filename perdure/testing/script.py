@@ -20,14 +20,14 @@ class ScriptError(ValueError):
     """The script itself is wrong. The message names the turn, what is wrong with it, and the right form."""
 
 
-class _Absent:
+class Absent:
     """Marks an argument nobody gave, where None is a value."""
 
     def __repr__(self) -> str:
         return "absent"
 
 
-ABSENT: Final = _Absent()
+ABSENT: Final = Absent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Call:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str | None = None
-    raw: str | None | _Absent = ABSENT
+    raw: str | Absent | None = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def call(
     /,
     *,
     id: str | None = None,
-    raw: str | None | _Absent = ABSENT,
+    raw: str | Absent | None = ABSENT,
     **named: Any,
 ) -> Call:
     """The model calls a tool. Arguments by name, or as one mapping when a name is `id` or `raw`.
@@ -231,7 +231,7 @@ class Turn:
     content: tuple[Content, ...] = ()
     faults: tuple[Fault, ...] = ()
     seconds: float = 0
-    stop: str | None | _Absent = ABSENT
+    stop: str | Absent | None = ABSENT
     truncated: bool = False
 
     @property

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import TracebackType
@@ -116,7 +116,13 @@ class ScriptedModel:
         self.url = f"http://{host}:{self.port}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self.app, log_level="critical", lifespan="off", ws="none", access_log=False, timeout_keep_alive=120
+                self.app,
+                log_level="critical",
+                lifespan="off",
+                ws="none",
+                access_log=False,
+                timeout_keep_alive=120,
+                timeout_graceful_shutdown=1,
             )
         )
         self._thread = threading.Thread(target=self._serve, name="scripted-model", daemon=True)

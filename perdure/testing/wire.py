@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -97,27 +97,37 @@ class Dialect(Protocol):
 
     def admit(self, headers: Mapping[str, str]) -> str:
         """The key the request carries. Raises RefusalError."""
+        ...
 
     def check(self, body: dict[str, Any], issued: set[str]) -> None:
         """Raises RefusalError where the vendor would answer 400. `issued`: digests of unknown blocks we sent."""
+        ...
 
     def ask(self, body: dict[str, Any]) -> Asked:
         """Reads a checked request."""
+        ...
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
         """The body of the reply."""
+        ...
 
     def fail(self, failure: Failed, cue: Cue) -> dict[str, Any]:
         """The body of a failure that comes with status 200."""
+        ...
 
     def stream(self, reply: dict[str, Any], cue: Cue) -> Iterator[tuple[str | None, object]]:
         """The same reply as server-sent events: (event name, data)."""
+        ...
 
     def error(self, refusal: RefusalError) -> dict[str, Any]:
         """The vendor's error body."""
+        ...
 
 
-def validated(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> tuple[tuple[str | int, ...], str, str] | None:
+Misshape: TypeAlias = tuple[tuple[str | int, ...], str, str]
+
+
+def validated(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> Misshape | None:
     """The first place where `body` does not have this shape: path, pydantic's error type, message. None if it has.
 
     `noise`: union tags that pydantic puts into paths and vendors don't.
