@@ -19,7 +19,7 @@ _PASSES: Final = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RP
 
 
 class SearchAttributesMissingError(Exception):
-    """The namespace lacks them, and the server refused to add them; the text says why, and the command for one who may."""
+    """The namespace lacks them, and the server refused to add them; the text says why and gives the command."""
 
 
 async def ensure_search_attributes(client: Client) -> None:
