@@ -1,0 +1,220 @@
+"""An agent is a value: a name, a model, instructions, tools. Everything a run is opened with is computed from it."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from perdure.core.contracts import Effect, Opening, ToolSpec
+from perdure.core.digests import of_record
+from perdure.tools import instructions as texts
+from perdure.tools.declare import Tool, tool, where
+from perdure.tools.parameters import ToolDeclarationError
+from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
+
+PROTOCOLS: Final = {"anthropic": "anthropic", "openai": "openai-responses", "openai-chat": "openai-chat"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+# Anthropic compiles all strict tools of a request into one grammar, and refuses the whole request when it grows too
+# large. Documented: 20 tools, 16 places of several types; ceilings below that have been met. Tools that insist come first.
+_STRICT_TOOLS = 8
+_STRICT_UNIONS = 16
+
+
+class AgentError(Exception):
+    """An agent that cannot be run as declared: what, why, what to do."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend. At its end the model is asked once more, without tools, to answer with what it has."""
+
+    turns: int = 12
+
+    def __post_init__(self) -> None:
+        if isinstance(self.turns, bool) or not isinstance(self.turns, int) or self.turns < 1:
+            raise AgentError(f"Budget(turns={self.turns!r}): a run needs at least 1 turn. Give a whole number.")
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """What runs are started of.
+
+    Args:
+        name: letters, digits, '_', '.', '-'; unique among the agents that a worker serves.
+        model: "anthropic:NAME", "openai:NAME" (Responses) or "openai-chat:NAME" (and compatible servers).
+        instructions: the author's part of the system prompt.
+        tools: declared tools, or plain functions (taken with the cautious defaults).
+        budget: what a run may spend.
+        settings: what else the provider takes, by its own names: {"max_tokens": 4096}.
+        preamble: replaces the instructions that perdure puts first; "" leaves them out.
+
+    Raises:
+        AgentError, ToolDeclarationError: it cannot work, and what to do.
+    """
+
+    name: str
+    model: str = field(kw_only=True)
+    instructions: str = field(kw_only=True)
+    tools: Sequence[Tool | Callable[..., Any]] = field(default=(), kw_only=True)
+    budget: Budget = field(default=Budget(), kw_only=True)
+    settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    preamble: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
+        _split(self.name, self.model)
+        try:
+            settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise AgentError(f"agent {self.name!r}: settings are sent as JSON, and these are not ({error}).") from None
+        object.__setattr__(self, "settings", MappingProxyType(settings))
+        object.__setattr__(self, "tools", _declared(self.name, self.tools))
+
+    @property
+    def toolbox(self) -> Mapping[str, Tool]:
+        """The tools by name, in their order."""
+        return {each.name: each for each in self.tools if isinstance(each, Tool)}
+
+    @property
+    def protocol(self) -> str:
+        return _split(self.name, self.model)[0]
+
+    @property
+    def system(self) -> str:
+        """The system prompt: perdure's part, then the author's."""
+        ours = texts.preamble(self.budget.turns) if self.preamble is None else self.preamble
+        return "\n\n".join(filter(None, (ours.strip(), self.instructions.strip())))
+
+    @property
+    def policy_version(self) -> str:
+        """Digest of what calls are judged by. Another one: calls judged before are judged again."""
+        return of_record([_judged(each) for each in self.toolbox.values()])
+
+    def opening(self) -> Opening:
+        """What a run of this agent is opened with, and keeps to its end."""
+        protocol, model = _split(self.name, self.model)
+        content: dict[str, Any] = {
+            "turns": self.budget.turns,
+            "protocol": protocol,
+            "model": model,
+            "system": self.system,
+            "tools": specs(tuple(self.toolbox.values()), protocol),
+            "settings": dict(self.settings),
+        }
+        opening = Opening(digest="", **content)
+        return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
+
+
+def _split(name: str, model: str) -> tuple[str, str]:
+    prefix, colon, rest = model.partition(":")
+    if prefix not in PROTOCOLS or not colon or not rest.strip():
+        known = ", ".join(f"'{each}:NAME'" for each in PROTOCOLS)
+        raise AgentError(f"agent {name!r}: model {model!r} does not say whose it is. Write one of {known}.")
+    return PROTOCOLS[prefix], rest.strip()
+
+
+def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    found: dict[str, Tool] = {}
+    for each in given:
+        declared = each if isinstance(each, Tool) else tool(each)
+        if declared.unbound:
+            raise ToolDeclarationError(
+                f"agent {agent!r}: tool {declared.name!r} is declared in a class and bound to no instance. "
+                "Pass tools_of(instance), or instance.method."
+            )
+        twin = found.get(declared.name)
+        if twin is not None:
+            raise AgentError(
+                f"agent {agent!r} has two tools named {declared.name!r}: {where(twin.function)} and "
+                f"{where(declared.function)}. Rename one: tool(function, name=...)."
+            )
+        found[declared.name] = declared
+    return tuple(found.values())
+
+
+def _judged(declared: Tool) -> list[Any]:
+    ask, effect = declared.ask, declared.effect.value
+    return [declared.name, effect, ask, declared.timeout, declared.attempts, declared.parameters.schema]
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def specs(tools: Sequence[Tool], protocol: str) -> tuple[ToolSpec, ...]:
+    """The tools as a model is offered them, each strict where it can be and its vendor will take them all."""
+    strict = _strict_forms(tools, protocol)
+    return tuple(
+        ToolSpec(
+            name=each.name,
+            description=_described(each),
+            parameters=strict.get(each.name) or open_form(each.parameters.schema),
+            strict=each.name in strict,
+        )
+        for each in tools
+    )
+
+
+def _strict_forms(tools: Sequence[Tool], protocol: str) -> dict[str, dict[str, Any]]:
+    forms: dict[str, dict[str, Any]] = {}
+    places = 0
+    for each in sorted(tools, key=lambda each: each.strict is not True):
+        if each.strict is False:
+            continue
+        try:
+            form = strict_form(each.parameters.schema)
+        except NotStrictError:
+            continue
+        places += unions(form)
+        if protocol == "anthropic" and each.strict is None and (len(forms) >= _STRICT_TOOLS or places > _STRICT_UNIONS):
+            places -= unions(form)
+            continue
+        forms[each.name] = form
+    return forms
+
+
+def _described(each: Tool) -> str:
+    acts = "" if each.effect is Effect.READ else "This tool acts: it changes something outside."
+    return " ".join(filter(None, (each.description, acts))) or each.name
+
+
+# --- warnings ---------------------------------------------------------------------------------------------------------
+
+_VAGUE_NAMES = frozenset(
+    {"do", "run", "process", "handle", "execute", "action", "tool", "call", "perform", "get", "set"}
+)
+_SHORT_DESCRIPTION = 20  # characters
+_ALIKE = 0.9  # of the words of two descriptions
+
+
+def lint(agent: Agent) -> list[str]:
+    """What makes the agent's tools hard to choose or to call, one warning each."""
+    found = [warning for each in agent.toolbox.values() for warning in _vague(each)]
+    listed = list(agent.toolbox.values())
+    for place, one in enumerate(listed):
+        for other in listed[place + 1 :]:
+            if one.description and _alike(one.description, other.description):
+                found.append(f"{one.name}, {other.name}: described almost alike. Say when to use which.")
+    return found
+
+
+def _vague(each: Tool) -> list[str]:
+    found = []
+    if not each.description:
+        found.append(f"{each.name}: no docstring. Say what it does, and what it returns.")
+    elif len(each.description) < _SHORT_DESCRIPTION:
+        found.append(f"{each.name}: described in {len(each.description)} characters ({each.description!r}). Say more.")
+    if each.name.lower() in _VAGUE_NAMES:
+        found.append(f"{each.name}: a name that says nothing. Name what it does to what.")
+    for name, schema in each.parameters.schema.get("properties", {}).items():
+        if not schema.get("description"):
+            found.append(f"{each.name}: parameter {name!r} is not described. Use the docstring's Args section.")
+    return found
+
+
+def _alike(one: str, other: str) -> bool:
+    ours, theirs = set(one.lower().split()), set(other.lower().split())
+    return len(ours & theirs) >= _ALIKE * len(ours | theirs)

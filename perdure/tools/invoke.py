@@ -1,0 +1,249 @@
+"""One attempt at one call. Whatever the tool does, an honest observation comes of it.
+
+What may be said depends on the effect. A read that failed failed. For a tool that acts, "failed" is only said when it is
+known: the tool said so (`ToolError`), or raised an ordinary error while promising idempotence. Lost touch, ran out of
+time, died: then it may have happened, and the ending is UNKNOWN.
+
+A blocking tool runs in a thread of its own, not in a pool: one that ignores its time limit is abandoned, and must
+neither hold a worker's place nor keep the process from ending. How many run at once is the worker's limit on activities.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from perdure.core.contracts import Effect, Ending, Observation
+from perdure.core.digests import of_record
+from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError
+from perdure.tools.parameters import ArgumentsError, problems
+from perdure.tools.results import bounded, observe, visible
+
+MOST_ERROR: Final = 2_000  # characters of an error's text
+_UNWINDING = 5.0  # seconds an async tool has after being cancelled for its time limit
+_FILE_TROUBLE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+_TRANSPORT = {"httpx.TransportError", "httpx2.TransportError"}  # no OSErrors, and raised after the request was sent
+
+
+class RetryTool(Exception):  # noqa: N818 - the activity turns it into Temporal's own retry
+    """This attempt met transient trouble, and the tool may be tried again. `cause` is what was raised."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(error_text(cause))
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class _Returned:
+    text: str
+
+
+@dataclass(frozen=True)
+class _Raised:
+    error: BaseException
+
+
+_Outcome = _Returned | _Raised
+
+
+async def invoke(tool: Tool, arguments: str, ctx: ToolContext) -> Observation:
+    """Run the tool on argument bytes, within its time limit.
+
+    Cancelled from outside, it tells the tool and waits for it, up to the time limit.
+
+    Raises:
+        RetryTool: transient trouble, and this is not the last attempt.
+    """
+    try:
+        keywords = tool.parameters.parse(arguments)
+    except ArgumentsError as error:
+        return observation(
+            Ending.ERROR,
+            f"{tool.name} did not run: it changed since this call was admitted, and no longer takes these arguments "
+            f"({_short(str(error))}). If it is still wanted, call it again as it is now.",
+        )
+    if tool.context is not None:
+        keywords[tool.context] = ctx
+    blocking = not inspect.iscoroutinefunction(tool.function) and not inspect.isasyncgenfunction(tool.function)
+    work = _in_thread(tool.function, keywords) if blocking else asyncio.ensure_future(_in_loop(tool, keywords))
+    outcome, cancelled = await _settled(work, tool, ctx)
+    if isinstance(outcome, _Returned):
+        return observation(Ending.OK, outcome.text)
+    return _said(tool, outcome.error, last=cancelled or ctx.attempt >= tool.attempts, cancelled=cancelled)
+
+
+def observation(ending: Ending, text: str, reason: str = "") -> Observation:
+    """An observation under its own digest. `text` and `reason` are bounded and made storable here."""
+    seen = Observation(digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)))
+    return seen.model_copy(update={"digest": of_record(seen.model_dump(mode="json", exclude={"digest"}))})
+
+
+async def ask_probe(tool: Tool, ctx: ToolContext) -> Observation | None:
+    """What the tool's probe says of a call whose answer was lost.
+
+    Returns:
+        OK with the result: it happened. ERROR: it surely did not, and may be run again. None: nobody can tell.
+    """
+    if tool.probe is None:
+        return None
+    takes_context = len(inspect.signature(tool.probe).parameters) > 1
+    given = (ctx.idempotency_key, ctx) if takes_context else (ctx.idempotency_key,)
+    answers: list[Any] = []
+    work: asyncio.Future[_Outcome]
+    if inspect.iscoroutinefunction(tool.probe):
+        work = asyncio.ensure_future(_framed(tool.probe, given, answers))
+    else:
+        work = _in_thread(lambda: answers.append(tool.probe(*given)), {})  # type: ignore[misc]
+    outcome, _ = await _settled(work, tool, ctx)
+    if isinstance(outcome, _Raised) or not answers or answers[0] is UNSURE:
+        return None
+    if answers[0] is NOT_DONE:
+        return observation(Ending.ERROR, f"{tool.name} surely did not happen.", "the probe says it did not happen")
+    return observation(Ending.OK, observe(answers[0]))
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
+    try:
+        returned = tool.function(**keywords)
+        return _Returned(await _drawn(returned))
+    except BaseException as error:  # also a cancellation, SystemExit, KeyboardInterrupt: they end the tool, not us
+        return _Raised(error)
+
+
+async def _framed(function: Callable[..., Awaitable[Any]], given: tuple[Any, ...], answers: list[Any]) -> _Outcome:
+    try:
+        answers.append(await function(*given))
+        return _Returned("")
+    except BaseException as error:
+        return _Raised(error)
+
+
+async def _drawn(returned: Any) -> str:
+    """The text of what an async tool returned; what it yields is a list."""
+    if inspect.isasyncgen(returned):
+        return observe([each async for each in returned])
+    return observe(await returned)
+
+
+def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
+    loop = asyncio.get_running_loop()
+    work: asyncio.Future[_Outcome] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(outcome: _Outcome) -> None:
+        if not work.done():
+            work.set_result(outcome)
+
+    def run() -> None:
+        try:
+            outcome: _Outcome = _Returned(context.run(lambda: observe(function(**keywords))))
+        except BaseException as error:
+            outcome = _Raised(error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=run, name=f"perdure-{function.__name__}", daemon=True).start()
+    return work
+
+
+async def _settled(work: "asyncio.Future[_Outcome]", tool: Tool, ctx: ToolContext) -> tuple[_Outcome, bool]:
+    """The outcome, and whether the run was cancelled meanwhile. Never raises."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + tool.timeout
+    cancelled = False
+    while not work.done() and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait({work}, timeout=left)
+        except asyncio.CancelledError:  # from outside: the tool is told, and may finish
+            _tell(work, ctx, first=not cancelled)
+            cancelled = True
+    if not work.done():
+        _tell(work, ctx, first=True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({work}, timeout=_UNWINDING if isinstance(work, asyncio.Task) else 0)
+        if not work.done() or isinstance(work.result(), _Raised):
+            return _Raised(TimeoutError(f"no answer within {tool.timeout:g} s")), cancelled
+    return work.result(), cancelled
+
+
+def _tell(work: "asyncio.Future[_Outcome]", ctx: ToolContext, *, first: bool) -> None:
+    ctx.cancel()
+    if first and isinstance(work, asyncio.Task):
+        work.cancel()
+
+
+# --- wording ----------------------------------------------------------------------------------------------------------
+
+
+def _said(tool: Tool, error: BaseException, *, last: bool, cancelled: bool) -> Observation:
+    """What an attempt that raised means, by the tool's effect."""
+    text = error_text(error)
+    if isinstance(error, ToolError):
+        return observation(Ending.ERROR, text)
+    transient = _transient(error, tool.retry_on)
+    if transient and not last and tool.effect is not Effect.ONCE:
+        raise RetryTool(error)
+    if tool.effect is Effect.READ:
+        return observation(Ending.ERROR, "cancelled: the run is being stopped" if cancelled else text)
+    ordinary = isinstance(error, Exception) and not isinstance(error, ExceptionGroup)
+    if tool.effect is Effect.IDEMPOTENT and ordinary and not transient:
+        return observation(Ending.ERROR, text)
+    why = f"cancelled while it ran ({text})" if cancelled else text
+    return observation(Ending.UNKNOWN, f"Nobody knows yet whether {tool.name} took effect: {why}", why)
+
+
+def _transient(error: BaseException, retry_on: tuple[type[Exception], ...]) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_transient(each, retry_on) for each in error.exceptions)
+    if isinstance(error, _FILE_TROUBLE) and not any(issubclass(each, _FILE_TROUBLE) for each in retry_on):
+        return False
+    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
+    return isinstance(error, (*retry_on, TimeoutError)) or bool(kinds & _TRANSPORT)
+
+
+def error_text(error: BaseException) -> str:
+    """An error for the model and the record: type and message; no traceback, no path, no secret of the environment."""
+    if isinstance(error, BaseExceptionGroup):
+        return _short("; ".join(error_text(each) for each in error.exceptions))
+    if isinstance(error, ValidationError):
+        said = problems(error)
+    else:
+        try:
+            said = str(error)
+        except Exception:
+            said = ""
+    said = _without_paths(_without_secrets(said)).strip()
+    if isinstance(error, ToolError):
+        return _short(visible(said) or "the tool refused, and gave no reason")
+    return _short(visible(f"{type(error).__name__}: {said}" if said else type(error).__name__))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 4] + " ..."
+
+
+_PATH = re.compile(r"(?<![\w:/.])(?:~?/[\w.@+~-]+/|[A-Za-z]:\\)(?:[\w.@+~ -]+[/\\])*(?=[\w.@+~-])")
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+
+
+def _without_paths(text: str) -> str:
+    return _PATH.sub(".../", text)
+
+
+def _without_secrets(text: str) -> str:
+    """The text, with values of variables that are named like secrets masked: an error may echo its request."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and _SECRET.search(name.upper()):
+            text = text.replace(value, f"[{name}]")
+    return text

@@ -1,0 +1,169 @@
+"""What a tool returns, as the text a model reads: stable, valid, never empty, bounded.
+
+A text stays as it is; everything else becomes JSON. The same value gives the same text in every process: sets are
+sorted, no memory address is shown. Nothing that people return makes this raise.
+"""
+
+import base64
+import dataclasses
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+MOST_BYTES: Final = 64_000  # UTF-8, as recorded
+_MOST_DRAWN = 10_000  # items taken from an iterator, which may never end
+_DEEPEST = 60
+_HEAD = 3 / 4  # of what is kept of a text too long
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def observe(result: Any) -> str:
+    """The text of a tool's result."""
+    if result is None:
+        return "Done. The tool returned nothing."
+    try:
+        plain = _plain(result, ())
+    except RecursionError:
+        plain = f"<{type(result).__name__}, nested too deep>"
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
+    return bounded(_said(visible(text)))
+
+
+def _said(text: str) -> str:
+    if text == "":
+        return "Done. The tool returned an empty text."
+    return text if text.strip() else f"Done. The tool returned {len(text)} characters of white space."
+
+
+def visible(text: str) -> str:
+    """The text with control characters and lone surrogates written out (\\x00, \\ud800); line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(char if _harmless(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _harmless(char: str) -> bool:
+    return char in "\n\r\t" or unicodedata.category(char) not in ("Cc", "Cs")
+
+
+def bounded(text: str, most: int = MOST_BYTES) -> str:
+    """The text in at most `most` UTF-8 bytes: head, a note of how much is left out, tail."""
+    raw = text.encode()
+    if len(raw) <= most:
+        return text
+    room = most - 100  # for the note
+    head = raw[: int(room * _HEAD)].decode(errors="ignore")
+    tail = raw[len(raw) - (room - int(room * _HEAD)) :].decode(errors="ignore")
+    left_out = len(raw) - len(head.encode()) - len(tail.encode())
+    return f"{head}\n[... {left_out:,} of {len(raw):,} bytes left out here ...]\n{tail}"
+
+
+# --- any value to plain JSON ------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any, above: tuple[int, ...]) -> Any:
+    """`value` as JSON that json.dumps takes. `above` holds the containers around it: a cycle ends there."""
+    if value is None or isinstance(value, str | bool):
+        return str(value) if isinstance(value, str) and not isinstance(value, Enum) else _enum(value, above)
+    if isinstance(value, Enum):
+        return _enum(value, above)
+    if isinstance(value, int | float):
+        return _number(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(bytes(value))
+    if id(value) in above:
+        return "<contains itself>"
+    if len(above) > _DEEPEST:
+        return "<nested too deep>"
+    return _container(value, (*above, id(value)))
+
+
+def _enum(value: Any, above: tuple[int, ...]) -> Any:
+    return _plain(value.value, above) if isinstance(value, Enum) else value
+
+
+def _number(value: int | float) -> Any:
+    if isinstance(value, int):
+        try:
+            int(str(int(value)))
+        except ValueError:  # Python writes no more than 4,300 digits
+            return f"<a whole number of {value.bit_length():,} bits>"
+        return int(value)
+    if math.isfinite(value):
+        return float(value)
+    return "NaN (not a number)" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+
+
+def _bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(value).decode()}"
+
+
+def _container(value: Any, above: tuple[int, ...]) -> Any:
+    if isinstance(value, BaseModel):
+        return _of_model(value, above)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = [each.name for each in dataclasses.fields(value) if each.repr]
+        return {name: _plain(getattr(value, name, None), above) for name in shown}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {str(name): _plain(part, above) for name, part in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return _mapping(value, above)
+    if isinstance(value, AbstractSet):
+        return sorted((_plain(part, above) for part in value), key=_sort_key)
+    if isinstance(value, Sequence):
+        return [_plain(part, above) for part in value]
+    if isinstance(value, Iterator):
+        drawn = [_plain(part, above) for part in islice(value, _MOST_DRAWN)]
+        return [*drawn, "<and more>"] if next(value, above) is not above else drawn
+    return _leaf(value)
+
+
+def _of_model(value: BaseModel, above: tuple[int, ...]) -> Any:
+    try:
+        return _plain(value.model_dump(by_alias=True, warnings=False), above)
+    except Exception:  # an author's serializer
+        return {name: _plain(part, above) for name, part in value}
+
+
+def _mapping(value: Mapping[Any, Any], above: tuple[int, ...]) -> Any:
+    pairs = [(_plain(key, above), _plain(part, above)) for key, part in value.items()]
+    keys = [key if isinstance(key, str) else json.dumps(key, ensure_ascii=False) for key, _ in pairs]
+    if len(set(keys)) < len(keys):  # 1 and "1"
+        return [list(pair) for pair in pairs]
+    return dict(zip(keys, (part for _, part in pairs), strict=True))
+
+
+def _sort_key(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True)
+
+
+def _leaf(value: Any) -> Any:
+    """Dates, decimals, paths, ids: pydantic's JSON form. Anything else: its own words, or its type's name."""
+    try:
+        return to_jsonable_python(value, inf_nan_mode="strings")
+    except Exception:
+        return _described(value)
+
+
+def _described(value: Any) -> str:
+    kind = type(value)
+    if isinstance(value, BaseException):
+        return f"{kind.__name__}: {value}"
+    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        return f"<{kind.__name__}>"
+    try:
+        return _ADDRESS.sub("", str(value))
+    except Exception:
+        return f"<{kind.__name__}>"
