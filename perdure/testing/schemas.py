@@ -22,7 +22,8 @@ _ALONE: Final = ("items", "additionalProperties", "not", "if", "then", "else", "
 _IN_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NOT_AT_ROOT: Final = {"anthropic": ("oneOf", "allOf", "anyOf"), "openai": ("oneOf", "anyOf", "allOf", "enum", "not")}
 _ANTHROPIC_PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_COMMON_NOT_STRICT: Final = frozen{
+_COMMON_NOT_STRICT: Final = frozenset(
+    {
         "oneOf",
         "not",
         "if",
@@ -40,18 +41,19 @@ _COMMON_NOT_STRICT: Final = frozen{
         "prefixItems",
         "uniqueItems",
     }
+)
 _NOT_STRICT: Final = {
     "anthropic": _COMMON_NOT_STRICT
     | {
-            "minimum",
-            "maximum",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-            "multipleOf",
-            "minLength",
-            "maxLength",
-            "maxItems",
-        },
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "maxItems",
+    },
     "openai": _COMMON_NOT_STRICT | {"allOf", "default"},
 }
 _OPENAI_DEEPEST: Final = 10

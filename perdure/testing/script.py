@@ -168,9 +168,9 @@ def pause(name: str = "web_search", /, **input: Any) -> Pause:
     return Pause(name, input)
 
 
-def block(content: Mapping[str, Any], /, **more: Any) -> Block:
+def block(content: Mapping[str, Any] | None = None, /, **more: Any) -> Block:
     """A content block or output item of any type, sent as it is; Chat puts it in the message under its type's name."""
-    return Block({**content, **more})
+    return Block({**(content or {}), **more})
 
 
 def blank(form: BlankForm = "empty") -> Blank:

@@ -1,0 +1,52 @@
+"""The SDKs pointed at a scripted model, and second opinions on what the tests call valid."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+
+from perdure.testing import ScriptedModel
+from perdure.testing.fixtures import scripted_model as scripted_model
+
+
+@dataclass
+class Clients:
+    """Both SDKs as perdure uses them: no retries of their own."""
+
+    anthropic: AsyncAnthropic
+    openai: AsyncOpenAI
+
+
+@pytest.fixture
+async def clients_of() -> AsyncIterator[Callable[[ScriptedModel], Clients]]:
+    made: list[Clients] = []
+
+    def connect(model: ScriptedModel) -> Clients:
+        made.append(
+            Clients(
+                AsyncAnthropic(base_url=model.anthropic_url, api_key="any", max_retries=0),
+                AsyncOpenAI(base_url=model.openai_url, api_key="any", max_retries=0),
+            )
+        )
+        return made[-1]
+
+    yield connect
+    for clients in made:
+        await clients.anthropic.close()
+        await clients.openai.close()
+
+
+@pytest.fixture
+def play(scripted_model: Callable[..., ScriptedModel], clients_of: Callable[[ScriptedModel], Clients]) -> Any:
+    """`play(*scripts, **options)` -> (model, clients)."""
+
+    def start(*scripts: Any, **options: Any) -> tuple[ScriptedModel, Clients]:
+        model = scripted_model(*scripts, **options)
+        return model, clients_of(model)
+
+    return start
