@@ -1,0 +1,56 @@
+"""Who was asked what, and who said what to it: requests and decisions, put together from a run's events."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from perdure.core.contracts import Checked, Request
+from perdure.traces import events as e
+from perdure.traces.shape import Asked, Ruling
+
+
+def asked(events: Sequence[e.Event], checks: Mapping[str, Checked]) -> tuple[Asked, ...]:
+    """Every request that ever waited, in order, with the decisions that named it. `checks` goes by decision id."""
+    requests: dict[str, Request] = {}
+    until: dict[str, datetime] = {}
+    for event in events:
+        if isinstance(event, e.StandingChanged):
+            open_now = {request.id for request in event.standing.requests}
+            requests.update({r.id: r for r in event.standing.requests if r.id not in requests})
+            until.update({id: event.at for id in requests if id not in open_now and id not in until})
+        elif isinstance(event, e.RunEnded) and event.status != "continued":
+            until.update({id: event.at for id in requests if id not in until})
+    rulings = _rulings(events, checks)
+    return tuple(Asked(r, until.get(r.id), tuple(rulings[r.id])) for r in requests.values())
+
+
+def _rulings(events: Sequence[e.Event], checks: Mapping[str, Checked]) -> dict[str, list[Ruling]]:
+    answers = {event.decision_id: event for event in events if isinstance(event, e.DecisionAnswered)}
+    rulings: dict[str, list[Ruling]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, e.DecisionReceived):
+            decision = event.decision
+            rulings[decision.request].append(_ruling(event, checks.get(decision.id), answers.get(decision.id)))
+    return rulings
+
+
+def _ruling(event: e.DecisionReceived, checked: Checked | None, answer: e.DecisionAnswered | None) -> Ruling:
+    decision = event.decision
+    settled = answer.settled if answer else None
+    accepted = checked.accepted if checked else None
+    if accepted is None and answer:
+        accepted = settled is not None and not settled.again
+    why_not = (checked.why if checked else "") or (answer.refused if answer else "")
+    return Ruling(
+        id=decision.id,
+        choice=decision.choice,
+        by=decision.by,
+        at=event.at,
+        via=event.via,
+        client=event.by,
+        reason=decision.reason,
+        result=decision.result,
+        accepted=accepted,
+        verified=checked.verified if checked else bool(settled and settled.verified),
+        why_not=why_not or ("the same was decided before" if settled and settled.again else ""),
+    )

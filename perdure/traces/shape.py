@@ -1,0 +1,168 @@
+"""A trace as values: run > turn > call > observation, with who decided what, and how often what was tried.
+
+Nothing here is a judgement. `claims` are what the model said, true or not; `by` is who a decision says it is from,
+and `verified` whether a worker could check that. Durations are seconds; times carry their zone.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from perdure.core.contracts import Choice, Effect, Outcome, Request, RunState, Stop, Usage, Verdict
+from perdure.core.messages import Part
+from perdure.traces.figures import Figure
+
+CallState = Literal["pending", "waiting", "running", "ok", "error", "unknown", "rejected", "refused", "not_run"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One sending of an activity to the workers. `attempts` is 0 while the record does not tell of one."""
+
+    activity_id: str
+    scheduled: datetime
+    ended: datetime | None = None
+    attempts: int = 0
+    worker: str = ""
+    last_failure: str = ""  # of the attempt before the last
+    failure: str = ""  # why it ended without a result
+
+    @property
+    def took(self) -> float | None:
+        return (self.ended - self.scheduled).total_seconds() if self.ended else None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A decision that reached the run, and what became of it. `accepted` is None while it is being checked."""
+
+    id: str
+    choice: Choice
+    by: str
+    at: datetime
+    via: str  # "update" | "signal"
+    client: str  # what the client calls itself
+    reason: str = ""
+    result: str = ""
+    accepted: bool | None = None
+    verified: bool = False
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to a person. `until` is when it was settled or withdrawn; None while it waits."""
+
+    request: Request
+    until: datetime | None = None
+    rulings: tuple[Ruling, ...] = ()
+
+    @property
+    def settled(self) -> Ruling | None:
+        return next((ruling for ruling in self.rulings if ruling.accepted), None)
+
+    @property
+    def waited(self) -> float | None:
+        return (self.until - self.request.since).total_seconds() if self.until else None
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """A call, its exact argument bytes, and what came of it. `reason`: why it was gated, or the advice if refused."""
+
+    index: int
+    id: str
+    tool: str
+    asked_name: str  # what the model called it, if that is something else
+    title: str
+    arguments: str
+    digest: str
+    effect: Effect
+    verdict: Verdict
+    reason: str
+    state: CallState
+    observation: str | None = None
+    asked: tuple[Asked, ...] = ()
+    executions: tuple[Execution, ...] = ()
+
+    @property
+    def attempts(self) -> int:
+        return sum(max(execution.attempts, 1) for execution in self.executions)
+
+
+@dataclass(frozen=True)
+class TracedTurn:
+    """A turn. `heard` is what the run itself told the model before it; `stop` is None until the model has answered."""
+
+    number: int
+    started: datetime
+    ended: datetime | None
+    model: str
+    heard: tuple[str, ...]
+    claims: tuple[Part, ...]
+    stop: Stop | None
+    answer: str
+    usage: Usage
+    calls: tuple[TracedCall, ...]
+    executions: tuple[Execution, ...]
+    asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
+
+    @property
+    def took(self) -> float | None:
+        return (self.ended - self.started).total_seconds() if self.ended else None
+
+
+@dataclass(frozen=True)
+class Suspension:
+    """A worker could not take the run on, and the server tries again for ever."""
+
+    at: datetime
+    cause: str
+    message: str
+    worker: str
+    over: bool  # something happened since
+
+
+@dataclass(frozen=True)
+class Cancelling:
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run, whole. `waiting` is what waits for a person now; `unsupported` the answer's figures nothing observed."""
+
+    run_id: str
+    segment_id: str
+    agent: str
+    task: str
+    state: RunState
+    started: datetime
+    ended: datetime | None
+    by: str
+    task_queue: str
+    protocol: str
+    model: str
+    budget: int | None  # turns
+    usage: Usage
+    turns: tuple[TracedTurn, ...]
+    opening: tuple[Execution, ...]
+    asked: tuple[Asked, ...]  # about the opening
+    waiting: tuple[Asked, ...]
+    outcome: Outcome | None
+    unsupported: tuple[Figure, ...]
+    suspensions: tuple[Suspension, ...]
+    cancelling: Cancelling | None
+    last: datetime  # of the newest event
+    events: int
+
+    def call(self, request: Request) -> TracedCall | None:
+        """The call that `request` is about, if it is about one."""
+        turns = (turn for turn in self.turns if turn.number == request.turn)
+        return next((call for turn in turns for call in turn.calls if call.index == request.call), None)
+
+    def claims(self, request: Request) -> tuple[Part, ...]:
+        """What the model said in the turn that `request` came of."""
+        return next((turn.claims for turn in self.turns if turn.number == request.turn), ())

@@ -1,0 +1,292 @@
+"""From a run's events to its trace: pure, for running, ended and saved runs alike.
+
+First everything is indexed by what it names (activity, request, decision), then each turn is put together from the
+index. Only what the record says is used: where a call's end was told to the model in the next turn, that is what is
+shown; before, what its activity returned.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from perdure.core.contracts import (
+    CALL_MODEL,
+    CHECK_DECISION,
+    OPEN_RUN,
+    PROBE_TOOL,
+    RUN_TOOL,
+    AdmittedCall,
+    CallModel,
+    CheckDecision,
+    Checked,
+    Choice,
+    Ending,
+    Observation,
+    Opening,
+    Outcome,
+    RecordedTurn,
+    Ref,
+    RunState,
+    RunTool,
+    Standing,
+    Usage,
+    Verdict,
+)
+from perdure.core.messages import thoughts
+from perdure.traces import asking
+from perdure.traces import events as e
+from perdure.traces.figures import unsupported_figures
+from perdure.traces.shape import (
+    Asked,
+    CallState,
+    Cancelling,
+    Execution,
+    Suspension,
+    Trace,
+    TracedCall,
+    TracedTurn,
+)
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+_Place = tuple[int, int]  # (turn, call index; -1 for the turn itself)
+
+
+def trace(events: Sequence[e.Event]) -> Trace:
+    """The trace of a run, from its events in order.
+
+    Raises:
+        ValueError: there is no start among them.
+    """
+    if not any(isinstance(event, e.RunStarted) for event in events):
+        raise ValueError("these events hold no start of a run: give the whole history, from its first event")
+    return _Index(events).trace()
+
+
+class _Index:
+    """Events by what they name."""
+
+    def __init__(self, events: Sequence[e.Event]) -> None:
+        self.events = events
+        self.started = next(event for event in events if isinstance(event, e.RunStarted))
+        self.scheduled = {event.activity_id: event for event in events if isinstance(event, e.ActivityScheduled)}
+        self.results = {event.activity_id: event.result for event in events if isinstance(event, e.ActivityCompleted)}
+        self.executions = self._executed()
+        self.asks = self._inputs(CALL_MODEL, CallModel)
+        self.opening = next(
+            (found for id in self._of(OPEN_RUN) if (found := _read(Opening, self.results.get(id)))), None
+        )
+        self.turn_of = {activity_id: asked.turn for activity_id, asked in self.asks.items()}
+        self.told = self._told()
+        self.standing = next((ev.standing for ev in reversed(events) if isinstance(ev, e.StandingChanged)), Standing())
+        self.sent = {**self._inputs(RUN_TOOL, RunTool), **self._inputs(PROBE_TOOL, RunTool)}
+        self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
+        self.asked = asking.asked(events, self._checks())
+        self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
+        by_call = sorted(self.sent, key=lambda id: self.scheduled[id].id)
+        self.sent_for = _grouped(by_call, lambda id: (self.turn_of.get(self.sent[id].turn_id), self.sent[id].call))
+
+    def _of(self, *activities: str) -> list[str]:
+        return [id for id, event in self.scheduled.items() if event.activity in activities]
+
+    def _inputs(self, activity: str, model: type[M]) -> dict[str, M]:
+        read = ((id, _read(model, self.scheduled[id].input)) for id in self._of(activity))
+        return {id: found for id, found in read if found}
+
+    def _executed(self) -> dict[str, Execution]:
+        parts: dict[str, list[Any]] = defaultdict(list)
+        for event in self.events:
+            if isinstance(event, e.ActivityStarted | e.ActivityCompleted | e.ActivityFailed):
+                parts[event.activity_id].append(event)
+        return {id: _execution(scheduled, parts[id]) for id, scheduled in self.scheduled.items()}
+
+    def _told(self) -> dict[_Place, Ref]:
+        """What the model was told of each call: in the request that follows the call's turn."""
+        told: dict[_Place, Ref] = {}
+        for asked in self.asks.values():
+            turn = self.turn_of.get(asked.previous, 0)
+            told.update({(turn, ref.call): ref for ref in asked.since if ref.kind in ("observation", "advice", "said")})
+        return told
+
+    def _checks(self) -> dict[str, Checked]:
+        checks = self._inputs(CHECK_DECISION, CheckDecision)
+        read = ((asked.decision.id, _read(Checked, self.results.get(id))) for id, asked in checks.items())
+        return {decision_id: checked for decision_id, checked in read if checked}
+
+    # --- turns and calls ----------------------------------------------------------------------------------------------
+
+    def turns(self) -> tuple[TracedTurn, ...]:
+        numbers = dict.fromkeys(asked.turn for asked in self.asks.values())
+        return tuple(self._turn(number) for number in numbers)
+
+    def _turn(self, number: int) -> TracedTurn:
+        ids = [id for id, turn in self.turn_of.items() if turn == number]
+        answered, turn = next(
+            ((id, found) for id in ids if (found := _read(RecordedTurn, self.results.get(id)))), (ids[-1], None)
+        )
+        parts = thoughts(turn.protocol, turn.message) if turn else ()
+        return TracedTurn(
+            number=number,
+            started=self.scheduled[ids[0]].at,
+            ended=self.executions[answered].ended,
+            model=turn.model if turn else "",
+            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
+            claims=tuple(part for part in parts if part.kind != "call"),
+            stop=turn.stop if turn else None,
+            answer=turn.answer if turn else "",
+            usage=turn.usage if turn else Usage(),
+            calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
+            executions=tuple(self.executions[id] for id in ids),
+            asked=self.asked_at[(number, -1)],
+        )
+
+    def _call(self, turn: int, call: AdmittedCall) -> TracedCall:
+        asked = self.asked_at[(turn, call.index)]
+        ids = self.sent_for[turn, call.index]
+        state, observation = self._end_of((turn, call.index), call, asked, ids)
+        return TracedCall(
+            index=call.index,
+            id=call.id,
+            tool=call.name,
+            asked_name=call.asked_name if call.asked_name != call.name else "",
+            title=call.title,
+            arguments=call.arguments,
+            digest=call.digest,
+            effect=call.effect,
+            verdict=call.verdict,
+            reason=call.reason,
+            state=state,
+            observation=observation,
+            asked=asked,
+            executions=tuple(self.executions[id] for id in ids),
+        )
+
+    def _end_of(
+        self, place: _Place, call: AdmittedCall, asked: tuple[Asked, ...], ids: tuple[str, ...]
+    ) -> tuple[CallState, str | None]:
+        """How a call stands, and the words the model hears of it."""
+        if call.verdict is Verdict.REFUSE:
+            return "refused", call.reason
+        ruled = next((each.settled.choice for each in reversed(asked) if each.settled), None)
+        ref = self.told.get(place)
+        if ref and ref.kind == "said":
+            return _RULED.get(ruled, "ok" if ref.ok else "error"), ref.text
+        seen = _read(Observation, self.results.get(ref.id if ref else ids[-1] if ids else ""))
+        if ref or (seen and seen.ending in (Ending.OK, Ending.ERROR)):
+            return ("ok" if seen and seen.ending is Ending.OK else "error"), seen.text if seen else None
+        if any(each.until is None for each in asked):
+            return "waiting", None
+        if ids and self.executions[ids[-1]].ended is None and not self.ended:
+            return "running", None
+        if ruled in _RULED:
+            words = next(each.settled for each in reversed(asked) if each.settled)
+            return _RULED[ruled], words.result or None
+        if ids and not self.ended and ruled is not Choice.RERUN:
+            return "unknown", None
+        return ("unknown" if ids else "not_run") if self.ended else "pending", None
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    def trace(self) -> Trace:
+        turns = self.turns()
+        outcome = self._outcome()
+        cancel = next((event for event in self.events if isinstance(event, e.CancelRequested)), None)
+        cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
+        observed = [call.observation for turn in turns for call in turn.calls if call.observation]
+        answer = outcome.answer if outcome else ""
+        return Trace(
+            run_id=self.started.run_id,
+            segment_id=self.started.segment_id,
+            agent=self.started.start.agent,
+            task=self.started.start.task,
+            state=outcome.state if outcome else self._standing_state(cancelling),
+            started=self.started.at,
+            ended=self.ended.at if self.ended else None,
+            by=self.started.by,
+            task_queue=self.started.task_queue,
+            protocol=self.opening.protocol if self.opening else "",
+            model=self.opening.model if self.opening else "",
+            budget=self.opening.turns if self.opening else None,
+            usage=sum((turn.usage for turn in turns), Usage()),
+            turns=turns,
+            opening=tuple(self.executions[id] for id in self._of(OPEN_RUN)),
+            asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
+            waiting=tuple(asked for asked in self.asked if asked.until is None),
+            outcome=outcome,
+            unsupported=unsupported_figures(answer, [self.started.start.task, *observed]),
+            suspensions=self._suspensions(),
+            cancelling=cancelling,
+            last=max(event.at for event in self.events),
+            events=len(self.events),
+        )
+
+    def _outcome(self) -> Outcome | None:
+        end = self.ended
+        if end is None:
+            return None
+        found = _read(Outcome, end.result) or self.standing.outcome
+        if found and end.status in ("completed", "failed", "cancelled"):
+            return found
+        state = RunState.CANCELLED if end.status == "cancelled" else RunState.FAILED
+        told = ": ".join(part for part in (end.failure_type, end.failure) if part)
+        reason = told if end.status == "failed" and told else f"{end.status.replace('_', ' ')}{told and f': {told}'}"
+        return Outcome(state=state, reason=reason, turns=len(self.turn_of))
+
+    def _standing_state(self, cancelling: Cancelling | None) -> RunState:
+        if cancelling:
+            return RunState.CANCELLING
+        if any(asked.until is None for asked in self.asked):
+            return RunState.WAITING
+        acting = any(self.executions[id].ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
+        return RunState.ACTING if acting else RunState.THINKING
+
+    def _suspensions(self) -> tuple[Suspension, ...]:
+        """Only the workflow schedules, publishes and answers: what follows one of those shows that it moves again."""
+        moves = (e.RunStarted, e.ActivityScheduled, e.StandingChanged, e.DecisionAnswered, e.RunEnded)
+        last = max(place for place, event in enumerate(self.events) if isinstance(event, moves))
+        return tuple(
+            Suspension(event.at, event.cause, event.message, event.worker, over=place < last)
+            for place, event in enumerate(self.events)
+            if isinstance(event, e.WorkflowTaskFailed)
+        )
+
+
+def _read(model: type[M], value: Any) -> M | None:
+    """A record by another version or hand that this reader cannot take shows as missing; it never hides the rest."""
+    if value is None:
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _grouped(things: Iterable[T], place: Callable[[T], Any]) -> dict[Any, tuple[T, ...]]:
+    groups: dict[Any, tuple[T, ...]] = defaultdict(tuple)
+    for thing in things:
+        groups[place(thing)] += (thing,)
+    return groups
+
+
+def _execution(scheduled: e.ActivityScheduled, parts: list[Any]) -> Execution:
+    starts = (event for event in parts if isinstance(event, e.ActivityStarted))
+    latest = max(starts, key=lambda event: event.attempt, default=None)
+    end = next((event for event in parts if not isinstance(event, e.ActivityStarted)), None)
+    return Execution(
+        scheduled.activity_id,
+        scheduled=scheduled.at,
+        ended=end.at if end else None,
+        attempts=latest.attempt if latest else 0,
+        worker=latest.worker if latest else "",
+        last_failure=latest.last_failure if latest else "",
+        failure=f"{end.kind}: {end.message}" if isinstance(end, e.ActivityFailed) else "",
+    )
+
+
+_RULED: dict[Choice | None, CallState] = {
+    Choice.REJECT: "rejected",
+    Choice.HAPPENED: "ok",
+    Choice.GIVE_UP: "unknown",
+}
