@@ -62,7 +62,7 @@ class Running(BaseModel):
     pid: int
     owner: int  # the process that started it, and with which it ends
     address: str  # host:port, gRPC
-    ui: str | None  # base URL of the web page
+    ui_url: str | None  # base URL of the web page
     namespace: str
     started: datetime
     folder: Path
@@ -162,7 +162,7 @@ class DevServer:
             pid=pid,
             owner=os.getpid(),
             address=f"127.0.0.1:{port}",
-            ui=f"http://127.0.0.1:{ui_port}" if self._ui else None,
+            ui_url=f"http://127.0.0.1:{ui_port}" if self._ui else None,
             namespace=NAMESPACE,
             started=datetime.now(UTC),
             folder=self.folder,
@@ -253,7 +253,7 @@ def _alive(said: Running) -> bool:
 
 def _ports(said: Running | None) -> tuple[int, int]:
     """The ports of last time, so that who watched a run finds the server again; 0 where there was none."""
-    return (_port(said.address), _port(said.ui)) if said else (0, 0)
+    return (_port(said.address), _port(said.ui_url)) if said else (0, 0)
 
 
 def _port(url: str | None) -> int:

@@ -67,7 +67,7 @@ async def test_it_answers_keeps_runs_for_ninety_days_and_knows_our_attributes(tm
         told = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
         assert told.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
         await start_a_run(server, "one")
-        assert server.ui
+        assert server.ui_url
 
 
 @ON_LINUX
@@ -97,7 +97,7 @@ async def test_a_restart_keeps_the_runs_and_the_ports(tmp_path: Path) -> None:
     async with DevServer(tmp_path) as second:
         client = await Client.connect(second.address)
         assert (await client.get_workflow_handle("kept").describe()).workflow_type == "Any"
-        assert (second.address, second.ui) == (first.address, first.ui)
+        assert (second.address, second.ui_url) == (first.address, first.ui_url)
 
 
 async def test_stopped_it_is_gone_and_not_found(tmp_path: Path) -> None:
