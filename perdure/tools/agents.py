@@ -18,7 +18,8 @@ PROTOCOLS: Final = {"anthropic": "anthropic", "openai": "openai-responses", "ope
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 # Anthropic compiles all strict tools of a request into one grammar, and refuses the whole request when it grows too
-# large. Documented: 20 tools, 16 places of several types; ceilings below that have been met. Tools that insist come first.
+# large. Documented: 20 tools, 16 places of several types; ceilings below that have been met. Tools that insist come
+# first.
 _STRICT_TOOLS = 8
 _STRICT_UNIONS = 16
 

@@ -1,11 +1,12 @@
 """One attempt at one call. Whatever the tool does, an honest observation comes of it.
 
-What may be said depends on the effect. A read that failed failed. For a tool that acts, "failed" is only said when it is
-known: the tool said so (`ToolError`), or raised an ordinary error while promising idempotence. Lost touch, ran out of
-time, died: then it may have happened, and the ending is UNKNOWN.
+What may be said depends on the effect. A read that failed, failed. For a tool that acts, "failed" is only said when it
+is known: the tool said so (`ToolError`), or raised an ordinary error while promising idempotence. Lost touch, ran out
+of time, died: then it may have happened, and the ending is UNKNOWN.
 
 A blocking tool runs in a thread of its own, not in a pool: one that ignores its time limit is abandoned, and must
-neither hold a worker's place nor keep the process from ending. How many run at once is the worker's limit on activities.
+neither hold a worker's place nor keep the process from ending. How many run at once is the worker's limit on
+activities.
 """
 
 import asyncio
@@ -33,8 +34,11 @@ _FILE_TROUBLE = (FileNotFoundError, FileExistsError, PermissionError, IsADirecto
 _TRANSPORT = {"httpx.TransportError", "httpx2.TransportError"}  # no OSErrors, and raised after the request was sent
 
 
-class RetryTool(Exception):  # noqa: N818 - the activity turns it into Temporal's own retry
-    """This attempt met transient trouble, and the tool may be tried again. `cause` is what was raised."""
+class RetryTool(Exception):
+    """This attempt met transient trouble, and the tool may be tried again: the activity asks for Temporal's retry.
+
+    `cause` is what was raised.
+    """
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(error_text(cause))

@@ -42,8 +42,8 @@ class _Schema(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own name
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> dict[str, Any]:
-        bounds: Any = {key: schema[key] for key in ("multiple_of", "le", "ge", "lt", "gt") if key in schema}
-        floats: Any = {key: float(value) for key, value in bounds.items()}
+        bounded = ("multiple_of", "le", "ge", "lt", "gt")
+        floats: Any = {key: float(value) for key, value in dict(schema).items() if key in bounded}  # type: ignore[arg-type]
         return self.float_schema(core_schema.float_schema(**floats))
 
 

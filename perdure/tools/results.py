@@ -116,8 +116,8 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = [each.name for each in dataclasses.fields(value) if each.repr]
         return {name: _plain(getattr(value, name, None), above) for name in shown}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {str(name): _plain(part, above) for name, part in value._asdict().items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {str(name): _plain(part, above) for name, part in zip(value._fields, value, strict=True)}
     if isinstance(value, Mapping):
         return _mapping(value, above)
     if isinstance(value, AbstractSet):
@@ -161,7 +161,7 @@ def _described(value: Any) -> str:
     kind = type(value)
     if isinstance(value, BaseException):
         return f"{kind.__name__}: {value}"
-    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+    if all(vars(object)[name] is getattr(kind, name) for name in ("__str__", "__repr__")):
         return f"<{kind.__name__}>"
     try:
         return _ADDRESS.sub("", str(value))

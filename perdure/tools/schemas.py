@@ -2,9 +2,9 @@
 
 Vendors take subsets of JSON Schema, and refuse a whole request for one tool outside of theirs. Two forms are sent,
 both good for every vendor we know: the *open* one (what pydantic says, tidied), and the *strict* one, which a vendor
-compiles into a grammar. Strict is the intersection of what OpenAI and Anthropic document for structured outputs; keywords
-outside of it move into the description, where the model still reads them and admission still checks them. A schema that
-has no strict form is sent open.
+compiles into a grammar. Strict is the intersection of what OpenAI and Anthropic document for structured outputs;
+keywords outside of it move into the description, where the model still reads them and admission still checks them. A
+schema that has no strict form is sent open.
 """
 
 import json
