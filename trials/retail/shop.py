@@ -1,7 +1,4 @@
-"""The shop as a process of its own: `python -m trials.retail.shop --journal FILE`.
-
-It prints one JSON line `{"url": ...}` once it listens (loopback, a free port), and ends when its standard input does:
-it outlives workers, and not the trial that started it.
+"""The shop as a process of its own: `python -m trials.retail.shop --port PORT --journal FILE`, on loopback.
 
     POST   /branches/{name}         open one, with an untouched database
     POST   /branches/{name}/calls   {"tool", "arguments", "key"} -> {"result"} or {"error"}
@@ -15,10 +12,7 @@ done: the window in which a killed worker loses an answer and not a request.
 
 import argparse
 import asyncio
-import json
 import socket
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -77,23 +71,18 @@ def main() -> None:
     from trials.retail.source import fresh_toolkit  # needs the trial's environment; the app above does not
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--journal", type=Path, required=True, help="a file to append to")
     parser.add_argument("--linger", type=float, default=0.0, metavar="SECONDS")
     given = parser.parse_args()
     fresh_toolkit()  # so that the first branch opens as fast as the others
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only
-    listening.bind(("127.0.0.1", 0))  # where the protocol is named; without it every answer waits 40 ms for an ack
-    listening.listen()
+    # Bound here and not by uvicorn, to name the protocol: without it asyncio leaves TCP_NODELAY off, and every answer
+    # on a connection that is kept alive waits 40 ms for an acknowledgement.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", given.port))
     app = shop_app(fresh_toolkit, given.journal, linger=given.linger)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
-    print(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)
-    server.run(sockets=[listening])
-
-
-def _end_with_input(server: uvicorn.Server) -> None:
-    sys.stdin.buffer.read()
-    server.should_exit = True
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off")).run(sockets=[listening])
 
 
 if __name__ == "__main__":
