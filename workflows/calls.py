@@ -1,7 +1,7 @@
 """The workflow's only door to the world: one typed function per activity, with how long it may take and how often.
 
-Activity ids are explicit, since records are found by them: `open`, `think-7`, `act-7-0`, `probe-7-0`, `check-3`. What is
-run again at a person's word gets a new one: `act-7-0r1`.
+Activity ids are explicit, since records are found by them: `open`, `think-7`, `act-7-0`, `probe-7-0`, `check-3-...`.
+What is run again at a person's word gets a new one: `act-7-0r1`.
 """
 
 from datetime import timedelta

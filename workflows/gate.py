@@ -45,7 +45,11 @@ class Answer:
 
 
 class Gate:
-    def __init__(self, requests: tuple[Request, ...], settled: tuple[Settled, ...], changed: Callable[[], None]) -> None:
+    """What waits, and what was settled. `changed` is called whenever what waits does."""
+
+    def __init__(
+        self, requests: tuple[Request, ...], settled: tuple[Settled, ...], changed: Callable[[], None]
+    ) -> None:
         self._waiting = {request.id: request for request in requests}
         self._settled = {each.request: each for each in settled}
         self._answers: dict[str, Answer] = {}
@@ -111,7 +115,7 @@ class Gate:
             raise _refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
         if decision.choice not in CHOICES[request.kind]:
             fit = ", ".join(CHOICES[request.kind])
-            raise _refusal("WrongChoice", f"{decision.choice!r} does not answer a request of kind {request.kind}: {fit}")
+            raise _refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
         if decision.choice is Choice.APPROVE and decision.digest != request.digest:
             raise _refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
@@ -154,9 +158,7 @@ class Gate:
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:
     """A new request, waiting from now on."""
     request_id = f"{workflow.random().getrandbits(32):08x}"
-    return Request.model_validate(
-        {"id": request_id, "kind": kind, "reason": reason, "since": workflow.now(), **about}
-    )
+    return Request.model_validate({"id": request_id, "kind": kind, "reason": reason, "since": workflow.now(), **about})
 
 
 def _refusal(kind: str, why: str) -> ApplicationError:

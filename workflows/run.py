@@ -100,8 +100,9 @@ class AgentRun:
             raise
 
     async def _settle(self, agent: str, call: Call) -> None:
-        ref = await Settling(self._gate, agent, self._state.turn, self._state.turn_id, call).observed()
-        self._state = with_observation(self._state, ref)
+        state = self._state
+        settling = Settling(self._gate, agent, state.turn, state.turn_id, state.since[0].digest, call)
+        self._state = with_observation(self._state, await settling.observed())
 
     async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
         """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
@@ -172,7 +173,7 @@ class AgentRun:
         self._unpublished = False
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
-        standing = Standing(requests=self._gate.requests, outcome=brief)
+        standing = Standing(requests=self._gate.requests, settled=self._gate.settled[-5:], outcome=brief)
         workflow.upsert_memo({STANDING: standing})
         workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
 

@@ -1,11 +1,11 @@
 """One call, from verdict to observation. It always ends in one: ran, rejected, unknown, cancelled.
 
-    judged: refuse -> advice (settled with the turn, never seen here)
-            ask    -> gate -> rejected, or granted -> run
-            run    -> run
-    run:    ok, error     -> observation
-            ask           -> the worker at the door wants a grant -> gate
-            lost, unknown -> probe -> observation, or the operator: happened, run it again (same key), give up
+judged: refuse -> advice (settled with the turn, never seen here)
+        ask    -> gate -> rejected, or granted -> run
+        run    -> run
+run:    ok, error     -> observation
+        ask           -> the worker at the door wants a grant -> gate
+        lost, unknown -> probe -> observation, or the operator: happened, run it again (same key), give up
 """
 
 from dataclasses import dataclass
@@ -34,12 +34,13 @@ from workflows.gate import Answer, Gate, request_for
 
 @dataclass
 class Settling:
-    """The way of one call. `runs` counts how often it was sent to a worker: each sending has an activity id of its own."""
+    """The way of one call. `runs` counts its sendings to a worker: each has an activity id of its own."""
 
     gate: Gate
     agent: str
     turn: int
     turn_id: str
+    turn_digest: str
     call: Call
     grant: Grant | None = None
     runs: int = 0
@@ -113,7 +114,7 @@ class Settling:
         if self.call.probe:
             probed = await self._probe()
             if probed.ending is not Ending.UNKNOWN:
-                return None if probed.ending is Ending.ASK else self._recorded(probed)
+                return self._recorded(probed) if probed.ending is Ending.OK else None
             why = f"{why}; its probe cannot tell: {probed.reason}"
         answer = await self._ask(RequestKind.UNKNOWN, why)
         match answer.choice:
@@ -131,7 +132,7 @@ class Settling:
                 )
 
     async def _probe(self) -> Observed:
-        """ASK stands for: surely not done."""
+        """OK: it happened. ERROR: it surely did not."""
         activity_id = f"probe-{self.turn}-{self.call.index}" + (f"r{self.runs}" if self.runs > 1 else "")
         self._latest = activity_id
         try:
@@ -162,7 +163,9 @@ class Settling:
     def _message(self) -> RunTool:
         return RunTool(
             agent=self.agent,
+            turn=self.turn,
             turn_id=self.turn_id,
+            turn_digest=self.turn_digest,
             call=self.call.index,
             digest=self.call.digest,
             key=self._key,

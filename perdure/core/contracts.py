@@ -278,11 +278,13 @@ class Grant(Wire):
 
 
 class RunTool(Wire):
-    """Run call `call` of the turn recorded by activity `turn_id`, if its bytes have `digest`."""
+    """Run call `call` of turn `turn`, recorded by activity `turn_id`, if its argument bytes have `digest`."""
 
     v: int = 1
     agent: str
+    turn: int
     turn_id: str
+    turn_digest: str
     call: int
     digest: str
     key: str  # the idempotency key
@@ -388,9 +390,10 @@ class Outcome(Wire):
 
 
 class Standing(Wire):
-    """The memo of a run: what waits, or how it ended (without the answer, which stands in the result)."""
+    """The memo of a run: what waits, what was settled last, how it ended (without the answer: see the result)."""
 
     requests: tuple[Request, ...] = ()
+    settled: tuple[Settled, ...] = ()
     outcome: Outcome | None = None
 
 

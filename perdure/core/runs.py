@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from perdure.core.contracts import Outcome, Request, RunState
+from perdure.core.contracts import Outcome, Request, RunState, Settled
 
 
 class RunNotFoundError(Exception):
@@ -12,6 +12,15 @@ class RunNotFoundError(Exception):
 
 class DecisionRefusedError(Exception):
     """The run did not take the decision: already decided by whom and when, unknown request, other bytes, not allowed."""
+
+
+class AlreadyDecidedError(DecisionRefusedError):
+    """The request was settled before, as `settled` says. The same choice again is harmless."""
+
+    def __init__(self, run_id: str, settled: Settled) -> None:
+        said = f"{settled.choice} by {settled.by!r} at {settled.decided.isoformat(timespec='seconds')}"
+        super().__init__(f"request {settled.request!r} of run {run_id!r} was decided before: {said}")
+        self.run_id, self.settled = run_id, settled
 
 
 class UnreachableError(Exception):

@@ -39,15 +39,11 @@ def data_converter() -> DataConverter:
 
 def address() -> str:
     """Where a connection would go."""
-    return _config().get("target_host") or DEFAULT_ADDRESS
-
-
-def _config() -> dict[str, object]:
-    config = dict(ClientConfig.load_client_connect_config())
-    if not config.get("target_host"):
-        embedded = running()
-        config["target_host"] = embedded.address if embedded else DEFAULT_ADDRESS
-    return config
+    configured = ClientConfig.load_client_connect_config().get("target_host")
+    if configured:
+        return configured
+    embedded = running()
+    return embedded.address if embedded else DEFAULT_ADDRESS
 
 
 async def connect(*, identity: str | None = None, converter: DataConverter | None = None) -> Client:
@@ -56,15 +52,12 @@ async def connect(*, identity: str | None = None, converter: DataConverter | Non
     Raises:
         UnreachableError: nothing answers there, or it refuses us.
     """
-    config = _config()
-    if identity:
-        config["identity"] = identity
+    config = ClientConfig.load_client_connect_config()
+    config["target_host"] = address()
     try:
-        return await Client.connect(**config, data_converter=converter or data_converter())  # type: ignore[arg-type]
+        return await Client.connect(**config, identity=identity, data_converter=converter or data_converter())
     except (RPCError, RuntimeError) as error:
         raise UnreachableError(
-            f"no Temporal server answers at {config['target_host']!r}: {error}. Start one with `perdure dev FILE`, or "
+            f"no Temporal server answers at {address()!r}: {error}. Start one with `perdure dev FILE`, or "
             "point TEMPORAL_ADDRESS (or a Temporal profile) at yours; `perdure doctor` looks into it."
         ) from error
-
-

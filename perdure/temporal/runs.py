@@ -1,0 +1,396 @@
+"""Runs: start one, see what waits, decide. The operator's verbs and an author's own code speak to Temporal through it.
+
+Lists come from visibility and the memo, traces from the history: nothing here needs a query or a live worker.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+from typing import Self
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.core.contracts import (
+    AGENT_ATTRIBUTE,
+    DECIDE,
+    FINAL_STATES,
+    RUN,
+    RUN_TOOL,
+    STANDING,
+    STATE_ATTRIBUTE,
+    TASK_QUEUE,
+    Decision,
+    Outcome,
+    Request,
+    RunState,
+    Settled,
+    Standing,
+    Start,
+)
+from perdure.core.runs import (
+    AlreadyDecidedError,
+    DecisionRefusedError,
+    RunNotFoundError,
+    RunRow,
+    Started,
+    UnreachableError,
+)
+from perdure.temporal.connect import connect
+from perdure.temporal.embedded import running
+from perdure.temporal.history import Decoder, decoded, moment
+from perdure.traces.events import ActivityStarted, Event
+
+_AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
+_PATIENCE = timedelta(seconds=10)  # for an update's answer, before the decision is left as a signal
+_LOOK_AGAIN = 1.0  # seconds between looks at attempts that the history does not show yet
+_RECONNECT = 1.0
+
+_CLOSED = {
+    WorkflowExecutionStatus.FAILED: RunState.FAILED,
+    WorkflowExecutionStatus.TIMED_OUT: RunState.FAILED,
+    WorkflowExecutionStatus.TERMINATED: RunState.FAILED,
+    WorkflowExecutionStatus.CANCELED: RunState.CANCELLED,
+}
+
+
+class Runs:
+    """Everything one may do with runs. `async with Runs.connect() as runs`, or give it a connected client."""
+
+    def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE) -> None:
+        self._client, self._task_queue = client, task_queue
+
+    @classmethod
+    async def connect(cls, *, task_queue: str = TASK_QUEUE) -> Self:
+        """Connect as TEMPORAL_* variables and profiles say; else to the embedded server that is running.
+
+        Raises:
+            UnreachableError: nothing answers, with the next command.
+        """
+        return cls(await connect(), task_queue=task_queue)
+
+    @property
+    def client(self) -> Client:
+        return self._client
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
+        """Start a run. With a `run_id` of your business (an invoice's number), at most one run ever has it.
+
+        A second start with the same id returns the first run, running or ended however it did (also failed): nothing
+        is started. To try again after a failure, choose another id.
+
+        Raises:
+            UnreachableError: no server, or it refuses.
+        """
+        chosen = run_id or f"{agent}-{secrets.token_hex(4)}"
+        try:
+            with _reaching():
+                await self._client.start_workflow(
+                    RUN,
+                    Start(v=1, agent=agent, task=task),
+                    id=chosen,
+                    task_queue=self._task_queue,
+                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                    id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                    search_attributes=TypedSearchAttributes([SearchAttributePair(_AGENT, agent)]),
+                    static_summary=agent,
+                )
+        except WorkflowAlreadyStartedError:
+            return Started(chosen, new=False)
+        return Started(chosen, new=True)
+
+    async def result(self, run_id: str) -> Outcome:
+        """Wait for a run's end.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+        """
+        row = await self.find(run_id)
+        try:
+            with _reaching(row.run_id):
+                outcome: Outcome = await self._client.get_workflow_handle(row.run_id, result_type=Outcome).result()
+                return outcome
+        except WorkflowFailureError as failure:
+            ended = await self.find(row.run_id)
+            return ended.outcome or Outcome(state=ended.state, reason=str(failure.cause))
+
+    # --- seeing -------------------------------------------------------------------------------------------------------
+
+    async def list(
+        self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50
+    ) -> Sequence[RunRow]:
+        """The newest runs, at most `limit`. Of running ones, what is said of thinking and acting is read now."""
+        wanted = [f"WorkflowType = '{RUN}'"]
+        if agent:
+            wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
+        if state in FINAL_STATES or state is RunState.WAITING:
+            wanted.append(_state_query(state))
+        elif state:
+            wanted.append("ExecutionStatus = 'Running'")
+        rows = await self._rows(" AND ".join(wanted), limit)
+        return [row for row in rows if state in (None, row.state)]
+
+    async def find(self, run_id: str) -> RunRow:
+        """The run with this id, or the one whose id begins so.
+
+        Raises:
+            RunNotFoundError: none, or several.
+        """
+        try:
+            with _reaching(run_id):
+                return await self._row(await self._client.get_workflow_handle(run_id).describe())
+        except RunNotFoundError:
+            rows = await self._rows(f"WorkflowType = '{RUN}' AND WorkflowId STARTS_WITH {_quoted(run_id)}", 3)
+        distinct = {row.run_id: row for row in rows}
+        match list(distinct.values()):
+            case [row]:
+                return row
+            case []:
+                raise RunNotFoundError(f"no run's id begins with {run_id!r}: see perdure list")
+            case several:
+                names = ", ".join(repr(row.run_id) for row in several)
+                raise RunNotFoundError(f"several runs' ids begin with {run_id!r} ({names}, ...): give more of it")
+
+    async def find_request(self, request_id: str) -> tuple[RunRow, Request]:
+        """The waiting request whose id begins so, and its run.
+
+        Raises:
+            RunNotFoundError: none waits, or several.
+            AlreadyDecidedError: it was settled lately.
+        """
+        waiting = await self.list(state=RunState.WAITING, limit=1000)
+        found = [(row, request) for row in waiting for request in row.requests if request.id.startswith(request_id)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = ", ".join(request.id for _, request in found[:5])
+            raise RunNotFoundError(f"several requests begin with {request_id!r} ({several}): give more of it")
+        await self._refuse_settled(request_id)
+        raise RunNotFoundError(f"nothing waits under {request_id!r}: see perdure inbox")
+
+    async def _refuse_settled(self, request_id: str) -> None:
+        with _reaching():
+            async for execution in self._client.list_workflows(f"WorkflowType = '{RUN}'", limit=200):
+                for settled in (await _standing(execution)).settled:
+                    if settled.request.startswith(request_id):
+                        raise AlreadyDecidedError(execution.id, settled)
+
+    async def events(self, run_id: str) -> Sequence[Event]:
+        """A run's history, decoded, and what its running activities are at, at the end.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+        """
+        row = await self.find(run_id)
+        handle = self._client.get_workflow_handle(row.run_id)
+        with _reaching(row.run_id):
+            history = await handle.fetch_history()
+            known = await decoded(self._client.data_converter, row.run_id, history.events)
+            latest = known[-1].id if known else 0
+            return [*known, *await self._attempts(handle, latest)]
+
+    async def history_json(self, run_id: str) -> str:
+        """A run's history as Temporal's own JSON, as its UI and CLI save it."""
+        row = await self.find(run_id)
+        with _reaching(row.run_id):
+            return (await self._client.get_workflow_handle(row.run_id).fetch_history()).to_json()
+
+    async def watch(self, run_id: str) -> AsyncIterator[Event]:
+        """Every event so far, then each as it comes, to the run's end. Waits out a server that goes away for a while."""
+        row = await self.find(run_id)
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        tasks = [
+            asyncio.create_task(self._follow(row.run_id, queue)),
+            asyncio.create_task(self._look(row.run_id, queue)),
+        ]
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, run_id: str, queue: asyncio.Queue[Event | None]) -> None:
+        decoder, seen = Decoder(self._client.data_converter, run_id), 0
+        try:
+            while True:
+                try:
+                    handle = self._client.get_workflow_handle(run_id)
+                    async for raw in handle.fetch_history_events(wait_new_event=True):
+                        if raw.event_id <= seen:
+                            continue
+                        seen = raw.event_id
+                        if event := await decoder.decode(raw):
+                            await queue.put(event)
+                    return
+                except RPCError as error:
+                    if error.status is RPCStatusCode.NOT_FOUND:
+                        raise RunNotFoundError(f"run {run_id!r} is gone from the server") from None
+                    await asyncio.sleep(_RECONNECT)
+        finally:
+            await queue.put(None)
+
+    async def _look(self, run_id: str, queue: asyncio.Queue[Event | None]) -> None:
+        """Attempts that failed or moved to another worker: the history tells of them only when the activity closes."""
+        told: set[tuple[str, int, str]] = set()
+        handle = self._client.get_workflow_handle(run_id)
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN)
+            with contextlib.suppress(RPCError):
+                for attempt in await self._attempts(handle, 0):
+                    mark = (attempt.activity_id, attempt.attempt, attempt.worker)
+                    if attempt.attempt > 1 and mark not in told:
+                        told.add(mark)
+                        await queue.put(attempt)
+
+    async def _attempts(self, handle: WorkflowHandle[object, object], latest: int) -> Sequence[ActivityStarted]:
+        described = await handle.describe()
+        decoder = Decoder(self._client.data_converter, handle.id)
+        found = []
+        for pending in described.raw_description.pending_activities:
+            if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and pending.attempt <= 1:
+                continue
+            last = (await decoder.failure(pending.last_failure))[1] if pending.HasField("last_failure") else ""
+            worker = pending.last_worker_identity
+            at = moment(pending.last_started_time)
+            found.append(ActivityStarted(latest, at, pending.activity_id, pending.attempt, worker, last))
+        return found
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    async def decide(self, run_id: str, decision: Decision) -> Settled | None:
+        """Settle a request. None: no worker answered in time, so the decision is left as a signal for the next one.
+
+        Raises:
+            DecisionRefusedError: the run did not take it; the text says why, and who was first.
+            RunNotFoundError: there is no such run, or it has ended.
+        """
+        handle = self._client.get_workflow_handle(run_id)
+        try:
+            with _reaching(run_id):
+                settled: Settled = await handle.execute_update(
+                    DECIDE, decision, id=decision.id, result_type=Settled, rpc_timeout=_PATIENCE
+                )
+                return settled
+        except WorkflowUpdateFailedError as refused:
+            raise DecisionRefusedError(str(refused.cause)) from None
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
+            with _reaching(run_id):
+                await handle.signal(DECIDE, decision)
+            return None
+
+    async def cancel(self, run_id: str, *, reason: str = "") -> None:
+        """Ask a run to stop: its tools are told, and it ends when all of them have.
+
+        Raises:
+            RunNotFoundError: there is no such run, or it has ended.
+        """
+        row = await self.find(run_id)
+        with _reaching(row.run_id):
+            await self._client.get_workflow_handle(row.run_id).cancel(reason=reason)
+
+    def web_url(self, row: RunRow) -> str | None:
+        """The run's page in Temporal's own UI, where the server is the embedded one."""
+        embedded = running()
+        if embedded is None or embedded.ui_url is None:
+            return None
+        return f"{embedded.ui_url}/namespaces/{self._client.namespace}/workflows/{row.run_id}/{row.segment_id}/history"
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    async def _rows(self, query: str, limit: int) -> Sequence[RunRow]:
+        with _reaching():
+            found = [execution async for execution in self._client.list_workflows(query, limit=limit)]
+        return await asyncio.gather(*(self._current_row(execution) for execution in found))
+
+    async def _current_row(self, execution: WorkflowExecution) -> RunRow:
+        row = await self._row(execution)
+        if row.state in FINAL_STATES or row.state is RunState.WAITING:
+            return row
+        with _reaching(execution.id):
+            handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
+            return await self._row(await handle.describe())
+
+    async def _row(self, execution: WorkflowExecution) -> RunRow:
+        standing = await _standing(execution)
+        return RunRow(
+            run_id=execution.id,
+            agent=execution.typed_search_attributes.get(_AGENT) or "?",
+            state=_state(execution, standing),
+            started=execution.start_time,
+            ended=execution.close_time,
+            requests=standing.requests if execution.close_time is None else (),
+            outcome=standing.outcome,
+            segment_id=execution.run_id,
+        )
+
+
+async def _standing(execution: WorkflowExecution) -> Standing:
+    standing: Standing = await execution.memo_value(STANDING, Standing(), type_hint=Standing)
+    return standing
+
+
+def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
+    if standing.outcome:
+        return standing.outcome.state
+    if execution.status in _CLOSED:
+        return _CLOSED[execution.status]
+    described = execution.raw_description if isinstance(execution, WorkflowExecutionDescription) else None
+    if described and described.workflow_extended_info.cancel_requested:
+        return RunState.CANCELLING
+    if standing.requests:
+        return RunState.WAITING
+    if described and any(each.activity_type.name == RUN_TOOL for each in described.pending_activities):
+        return RunState.ACTING
+    return RunState.THINKING
+
+
+def _state_query(state: RunState) -> str:
+    if state is RunState.WAITING:
+        return f"{STATE_ATTRIBUTE} = 'waiting' AND ExecutionStatus = 'Running'"
+    closed = [status.name.title().replace("_", "") for status, final in _CLOSED.items() if final is state]
+    ended = " OR ".join([f"{STATE_ATTRIBUTE} = '{state}'", *(f"ExecutionStatus = '{name}'" for name in closed)])
+    return f"({ended})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@contextlib.contextmanager
+def _reaching(run_id: str = "") -> Iterator[None]:
+    """Say what an RPC's failure means to an operator."""
+    try:
+        yield
+    except RPCError as error:
+        match error.status:
+            case RPCStatusCode.NOT_FOUND if run_id:
+                raise RunNotFoundError(f"no open run {run_id!r}: see perdure list") from None
+            case RPCStatusCode.INVALID_ARGUMENT if "search attribute" in error.message.lower():
+                raise UnreachableError(f"{error.message}: start a worker once, or see perdure doctor") from None
+            case _:
+                raise UnreachableError(f"the Temporal server refused or went away: {error.message}") from error

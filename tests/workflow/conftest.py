@@ -1,0 +1,142 @@
+"""A real server for the session, and a stage on it for each test: an agent, a worker, and a model that plays a script.
+
+Every stage checks, as it ends, what must hold of every run: the strict model refused no request, and each history
+replays on a cold process with the sandbox in force.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client
+from temporalio.worker import Replayer
+
+import worker
+from perdure import Agent, Budget, Runs
+from perdure.core.contracts import Choice, Decision, Outcome, Request
+from perdure.temporal.connect import connect
+from perdure.temporal.embedded import DevServer
+from perdure.testing import Script, ScriptedModel
+from perdure.core.contracts import CALL_MODEL
+from perdure.traces.events import ActivityCompleted, ActivityScheduled, Event
+from workflows import WORKFLOWS
+
+GRANT_KEY = b"a key that only these tests' workers share"
+MODELS = {
+    "anthropic": "anthropic:claude-opus-5-5",
+    "openai-responses": "openai:gpt-6.2-sol",
+    "openai-chat": "openai-chat:gpt-6-luna",
+}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
+        yield running.address
+
+
+@dataclass
+class Stage:
+    """One agent on one worker. `run` plays a task to its end; the rest is for those who look on and decide."""
+
+    client: Client
+    runs: Runs
+    agent: Agent
+    model: ScriptedModel
+    task_queue: str
+    started: list[str] = field(default_factory=list)
+
+    async def start(self, task: str = "do it", run_id: str | None = None) -> str:
+        started = await self.runs.start(self.agent.name, task, run_id=run_id or f"run-{uuid.uuid4().hex[:12]}")
+        self.started.append(started.run_id)
+        return started.run_id
+
+    async def run(self, task: str = "do it") -> Outcome:
+        return await self.runs.result(await self.start(task))
+
+    async def waiting(self, run_id: str, count: int = 1) -> Sequence[Request]:
+        """The requests that wait, as soon as there are `count`."""
+        for _ in range(400):
+            row = await self.runs.find(run_id)
+            if len(row.requests) >= count:
+                return row.requests
+            assert row.ended is None, f"the run ended ({row.outcome}) before {count} requests waited"
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{count} requests never waited: {await self.runs.find(run_id)}")
+
+    async def decide(self, run_id: str, request: Request, choice: Choice, **more: Any) -> Any:
+        digest = more.pop("digest", request.digest)
+        decision = Decision(
+            id=str(uuid.uuid4()), request=request.id, choice=choice, digest=digest, **{"by": "ann", **more}
+        )
+        return await self.runs.decide(run_id, decision)
+
+    async def observations(self, run_id: str) -> list[str]:
+        """What run_tool recorded, in the order of the history."""
+        done = [e for e in await self.runs.events(run_id) if isinstance(e, ActivityCompleted)]
+        return [e.result["text"] for e in done if e.activity_id.startswith("act-")]
+
+    def heard(self, request: int = -1) -> str:
+        """The whole body of one request to the model, as text."""
+        return str(self.model.requests[request].body)
+
+    async def replay(self) -> None:
+        replayer = Replayer(
+            workflows=WORKFLOWS, workflow_runner=worker.sandbox(), data_converter=self.client.data_converter
+        )
+        for run_id in self.started:
+            await replayer.replay_workflow(await self.client.get_workflow_handle(run_id).fetch_history())
+
+
+StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+
+
+@pytest.fixture
+def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+
+    @asynccontextmanager
+    async def on_stage(
+        script: Any,
+        tools: Sequence[Any] = (),
+        *,
+        protocol: str = "anthropic",
+        turns: int = 12,
+        strictly: bool = True,
+        cached: int = 1000,
+        **settings: Any,
+    ) -> AsyncIterator[Stage]:
+        agent = Agent(
+            f"desk-{uuid.uuid4().hex[:8]}",
+            model=MODELS[protocol],
+            instructions="You are tested.",
+            tools=list(tools),
+            budget=Budget(turns=turns),
+            **settings,
+        )
+        async with AsyncExitStack() as stack:
+            model = stack.enter_context(ScriptedModel(script if isinstance(script, Script) else Script(script)))
+            for name, value in model.env().items():
+                monkeypatch.setenv(name, value)
+            client = await connect()
+            queue = f"queue-{uuid.uuid4().hex[:8]}"
+            serving = worker.build(
+                client, {agent.name: agent}, task_queue=queue, key=GRANT_KEY, max_cached_workflows=cached
+            )
+            await stack.enter_async_context(serving)
+            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue)
+            yield played
+            if strictly:
+                assert [refused.refusal for refused in model.violations] == []
+            await played.replay()
+
+    return on_stage
+
+
+def asked(events: Sequence[Event]) -> list[ActivityScheduled]:
+    return [e for e in events if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]

@@ -1,0 +1,97 @@
+"""python worker.py [agents...]: host the workflows and the activities. Composition root and sandbox; no logic."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxMatcher, SandboxRestrictions
+
+import activities as deeds
+import workflows
+from activities.grants import grant_key
+from perdure import Agent
+from perdure.console.logs import log_to_stderr
+from perdure.core.contracts import TASK_QUEUE
+from perdure.core.runs import UnreachableError
+from perdure.temporal.connect import connect
+from perdure.temporal.embedded import state_folder
+from perdure.temporal.search_attributes import SearchAttributesMissingError, ensure_search_attributes
+from perdure.tools.discovery import AgentLoadError, load
+
+_STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before another worker takes them
+_GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
+
+
+def sandbox() -> SandboxedWorkflowRunner:
+    """The determinism boundary as a value: of ours, a workflow may import perdure.core and nothing else.
+
+    Declarations (contracts) pass through, which is cheap; the rest of perdure.core stays inside, so the sandbox also
+    sees a clock or a dice roll in it.
+    """
+    effects = SandboxMatcher(
+        access={deeds.__name__.partition(".")[0], "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
+        children={"perdure": SandboxMatcher(access={"*"}, exclude={"core", "_app"})},
+    )
+    passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "pydantic"}
+    return SandboxedWorkflowRunner(
+        restrictions=replace(SandboxRestrictions.default, invalid_modules=effects, passthrough_modules=passed)
+    )
+
+
+def build(
+    client: Client,
+    agents: Mapping[str, Agent],
+    *,
+    task_queue: str = TASK_QUEUE,
+    key: bytes | None = None,
+    max_cached_workflows: int = 1000,
+) -> Worker:
+    """A worker for these agents. A bug in workflow code fails its run; drift suspends it until a fix is deployed."""
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=workflows.WORKFLOWS,
+        activities=deeds.activities(agents, key or grant_key(state_folder())),
+        workflow_runner=sandbox(),
+        sticky_queue_schedule_to_start_timeout=_STICKY,
+        graceful_shutdown_timeout=_GRACE,
+        max_cached_workflows=max_cached_workflows,
+        max_concurrent_activities=200,
+    )
+
+
+async def main(specs: Sequence[str] = ()) -> int:
+    """Serve until SIGTERM or SIGINT, then let running tools finish. 0, or 1 with what is wrong on stderr."""
+    log_to_stderr()
+    try:
+        agents = load(specs)
+        client = await connect(identity=identity(agents))
+        await ensure_search_attributes(client)
+    except (AgentLoadError, SearchAttributesMissingError, UnreachableError) as error:
+        print(f"perdure worker: {error}", file=sys.stderr)
+        return 1
+    stopped = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stopped.set)
+    async with build(client, agents):
+        await stopped.wait()
+    return 0
+
+
+def identity(agents: Mapping[str, Agent]) -> str:
+    """Who polls, for operators and `perdure doctor`: process, host, agents served."""
+    return f"{os.getpid()}@{socket.gethostname()} [{', '.join(sorted(agents))}]"
+
+
+if __name__ == "__main__":
+    code = asyncio.run(main(sys.argv[1:]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # an interpreter that used temporalio may abort while it exits, after all work is done
