@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,3 +50,10 @@ def play(scripted_model: Callable[..., ScriptedModel], clients_of: Callable[[Scr
         return model, clients_of(model)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest) -> Iterator[ScriptedModel]:
+    """One model for a whole table of cases: it plays its module's SCRIPT, and nothing it does depends on the order."""
+    with ScriptedModel(request.module.SCRIPT) as model:
+        yield model

@@ -6,6 +6,7 @@ Each case starts from one valid transcript, changes one thing, and goes through 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -227,23 +228,22 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-async def test_what_the_vendor_takes_is_taken(play: Any, case: str) -> None:
-    model, clients = play(SCRIPT)
+async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, case: str) -> None:
+    clients = clients_of(shared)
     body = await looped(clients)
     ACCEPTED[case](body)
 
     reply = await ask(clients, body)
 
     assert reply["content"][0]["text"] == "nine"
-    assert model.violations == []
     SHAPE.validate_python(body)
     if "in between" not in case:  # turnsafe knows no system messages yet, the SDK's types do
         assert not turnsafe.validate(body["messages"], "anthropic").errors
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_the_vendor_refuses_is_refused(play: Any, case: str) -> None:
-    model, clients = play(SCRIPT)
+async def test_what_the_vendor_refuses_is_refused(shared: Any, clients_of: Any, case: str) -> None:
+    clients = clients_of(shared)
     body = await looped(clients)
     edit, message = REFUSED[case]
     edit(body)
@@ -257,15 +257,13 @@ async def test_what_the_vendor_refuses_is_refused(play: Any, case: str) -> None:
 
     assert message in refused.value.message
     assert refused.value.type == "invalid_request_error"
-    assert message in model.violations[-1].refusal
+    assert message in shared.violations[-1].refusal
 
 
 _JSON: Any = {"headers": {"Content-Type": "application/json"}}
 
 
 def _ascii(body: Body) -> bytes:
-    import json
-
     return json.dumps(body).encode()
 
 
