@@ -185,9 +185,10 @@ class History:
         """Call `index` is sent to a worker, and nothing comes back yet."""
         self.activity(f"act-{self.turn}-{index}", RUN_TOOL, self._run(index))
 
-    def lose(self, index: int, kind: str, message: str, **tried: Any) -> None:
+    def lose(self, index: int, kind: str, message: str, *, again: int = 0, **tried: Any) -> None:
         """Call `index` is sent to a worker that does not come back."""
-        self.activity(f"act-{self.turn}-{index}", RUN_TOOL, self._run(index), failure=(kind, message), **tried)
+        activity_id = f"act-{self.turn}-{index}" + (f"r{again}" if again else "")
+        self.activity(activity_id, RUN_TOOL, self._run(index), failure=(kind, message), **tried)
 
     def _run(self, index: int) -> RunTool:
         turn_id, calls = self._turns[self.turn]

@@ -76,7 +76,7 @@ class _Index:
         self.executions = self._executed()
         self.asks = self._inputs(CALL_MODEL, CallModel)
         self.opening = next(
-            (found for id in self._of(OPEN_RUN) if (found := _read(Opening, self.results.get(id)))), None
+            (found for id in self._of(OPEN_RUN) if (found := read(Opening, self.results.get(id)))), None
         )
         self.turn_of = {activity_id: asked.turn for activity_id, asked in self.asks.items()}
         self.told = self._told()
@@ -92,8 +92,8 @@ class _Index:
         return [id for id, event in self.scheduled.items() if event.activity in activities]
 
     def _inputs(self, activity: str, model: type[M]) -> dict[str, M]:
-        read = ((id, _read(model, self.scheduled[id].input)) for id in self._of(activity))
-        return {id: found for id, found in read if found}
+        found = ((id, read(model, self.scheduled[id].input)) for id in self._of(activity))
+        return {id: one for id, one in found if one}
 
     def _executed(self) -> dict[str, Execution]:
         parts: dict[str, list[Any]] = defaultdict(list)
@@ -112,8 +112,8 @@ class _Index:
 
     def _checks(self) -> dict[str, Checked]:
         checks = self._inputs(CHECK_DECISION, CheckDecision)
-        read = ((asked.decision.id, _read(Checked, self.results.get(id))) for id, asked in checks.items())
-        return {decision_id: checked for decision_id, checked in read if checked}
+        found = ((asked.decision.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
+        return {decision_id: checked for decision_id, checked in found if checked}
 
     # --- turns and calls ----------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class _Index:
     def _turn(self, number: int) -> TracedTurn:
         ids = [id for id, turn in self.turn_of.items() if turn == number]
         answered, turn = next(
-            ((id, found) for id in ids if (found := _read(RecordedTurn, self.results.get(id)))), (ids[-1], None)
+            ((id, found) for id in ids if (found := read(RecordedTurn, self.results.get(id)))), (ids[-1], None)
         )
         parts = thoughts(turn.protocol, turn.message) if turn else ()
         return TracedTurn(
@@ -173,7 +173,7 @@ class _Index:
         ref = self.told.get(place)
         if ref and ref.kind == "said":
             return _RULED.get(ruled, "ok" if ref.ok else "error"), ref.text
-        seen = _read(Observation, self.results.get(ref.id if ref else ids[-1] if ids else ""))
+        seen = read(Observation, self.results.get(ref.id if ref else ids[-1] if ids else ""))
         if ref or (seen and seen.ending in (Ending.OK, Ending.ERROR)):
             return ("ok" if seen and seen.ending is Ending.OK else "error"), seen.text if seen else None
         if any(each.until is None for each in asked):
@@ -226,7 +226,7 @@ class _Index:
         end = self.ended
         if end is None:
             return None
-        found = _read(Outcome, end.result) or self.standing.outcome
+        found = read(Outcome, end.result) or self.standing.outcome
         if found and end.status in ("completed", "failed", "cancelled"):
             return found
         state = RunState.CANCELLED if end.status == "cancelled" else RunState.FAILED
@@ -253,8 +253,8 @@ class _Index:
         )
 
 
-def _read(model: type[M], value: Any) -> M | None:
-    """A record by another version or hand that this reader cannot take shows as missing; it never hides the rest."""
+def read(model: type[M], value: Any) -> M | None:
+    """`value` as `model`; None if it is of another version or hand: it shows as missing and never hides the rest."""
     if value is None:
         return None
     try:

@@ -1,0 +1,76 @@
+"""A trace as JSON for programs: documented, stable, versioned.
+
+`{"format": "perdure.trace", "v": 1, ...}`. Fields are added, never renamed or removed, within a version. Times are ISO
+8601 with offset (UTC); durations are seconds; `arguments` is the exact text that was approved and ran, `digest` its
+SHA-256; `claims` is what the model said, true or not. Absent things are null or empty, never left out. Written with
+`ensure_ascii`, so that nothing in it can act on a terminal.
+
+The whole is what `perdure.traces.shape` documents, by the same names, with `took` (seconds from first scheduling to the
+result), `waited` (seconds a request waited) and `settled` (the decision that settled it) worked out.
+"""
+
+import json
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from perdure.core.runs import RunRow
+from perdure.traces.shape import Asked, Trace
+
+VERSION = 1
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """The whole trace as JSON values."""
+    return {"format": "perdure.trace", "v": VERSION, **plain(trace)}
+
+
+def row(found: RunRow) -> dict[str, Any]:
+    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id`."""
+    values: dict[str, Any] = plain(found)
+    return values
+
+
+def request(trace: Trace, asked: Asked) -> dict[str, Any]:
+    """One item of the inbox: the request, its run and goal, the exact call, and what the model claims."""
+    return {
+        "run_id": trace.run_id,
+        "agent": trace.agent,
+        "task": trace.task,
+        "claims": plain(trace.claims(asked.request)),
+        "call": plain(trace.call(asked.request)),
+        **plain(asked),
+    }
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=True, indent=indent)
+
+
+def plain(value: Any) -> Any:
+    """Any value of a trace as JSON values."""
+    if isinstance(value, BaseModel):
+        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in _names(value)}
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds")
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def _names(value: Any) -> list[str]:
+    worked_out = [
+        name
+        for name in ("took", "waited", "settled", "attempts")
+        if isinstance(getattr(type(value), name, None), property)
+    ]
+    return [*(field.name for field in fields(value)), *worked_out]

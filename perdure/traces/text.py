@@ -1,0 +1,288 @@
+"""A trace as lines for people. Pure: the same record, moment and zone give the same lines.
+
+Every text in it that a model, a tool, a stranger or an operator wrote passes through `perdure.core.inert`. Arguments
+are never cut. Observations and thoughts are, at `limit` characters each, and then say how to see the rest.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Final
+
+from perdure.core import inert
+from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState, Usage
+from perdure.core.messages import Part
+from perdure.traces import clock
+from perdure.traces.lines import BLANK, Line, Span, Style, laid_out, said
+from perdure.traces.shape import Asked, Execution, Ruling, Trace, TracedCall, TracedTurn
+
+_COLUMN: Final = 11
+TONES: Final[dict[str, Style]] = {
+    **dict.fromkeys(("answered", "ok"), "ok"),
+    **dict.fromkeys(("failed", "refused", "error", "unknown", "rejected", "not_run", "stuck"), "bad"),
+    **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
+    **dict.fromkeys(("waiting", "approval"), "ask"),
+}
+_EFFECTS: Final = {
+    Effect.READ: "it changes nothing",
+    Effect.IDEMPOTENT: "at most one effect, however often it is tried",
+    Effect.ONCE: "tried once; if its result is lost, you are asked what happened",
+}
+_MEANING: Final = {
+    Choice.APPROVE: "exactly these bytes run, once",
+    Choice.REJECT: "it does not run; the model is told so, with your reason",
+    Choice.HAPPENED: "it took effect; the model is told the result you give",
+    Choice.RERUN: "it did not happen: it runs again, with the same idempotency key",
+    Choice.GIVE_UP: "nobody knows; the model is told exactly that",
+    Choice.RETRY: "it is mended: try again",
+    Choice.STOP: "the run ends as failed",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """How to look: when, in which zone, how much of a long text (None: all of it)."""
+
+    now: datetime
+    zone: tzinfo | None = None
+    limit: int | None = 1200
+
+    def stamp(self, at: datetime) -> str:
+        return f"{clock.stamp(at, self.zone)} ({clock.relative(at, self.now)})"
+
+
+def traced(trace: Trace, view: View) -> list[Line]:
+    """The whole trace."""
+    return [
+        *heading(trace, view),
+        *_asked(trace.asked, view, 0),
+        *(line for turn in trace.turns for line in _turn(trace, turn, view)),
+        *ending(trace, view),
+    ]
+
+
+def heading(trace: Trace, view: View) -> Iterator[Line]:
+    """Who, what, when, how much."""
+    state = Span(trace.state.value, TONES.get(trace.state, "plain"))
+    yield Line((Span(inert.line(trace.run_id), "title"), Span("  "), Span(inert.line(trace.agent)), Span("  "), state))
+    yield from _field("task", inert.block(trace.task))
+    if trace.model:
+        yield from _field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
+    yield from _field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
+    if trace.ended:
+        took = clock.lasted((trace.ended - trace.started).total_seconds())
+        yield from _field("ended", f"{view.stamp(trace.ended)}, after {took}")
+    budget = f" of {trace.budget}" if trace.budget is not None else ""
+    yield from _field("used", f"{len(trace.turns)}{budget} turns; {tokens(trace.usage)}")
+    if trace.cancelling:
+        why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
+        yield from _field(
+            "cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}"
+        )
+    for suspension in trace.suspensions:
+        if not suspension.over:
+            yield from suspended(suspension.message, suspension.worker)
+
+
+def suspended(message: str, worker: str) -> Iterator[Line]:
+    """The alarm of a run that no worker can take on."""
+    text = (
+        f"no worker can take this run on; the server tries again for ever. Worker {inert.line(worker)} says: "
+        f"{inert.line(message, 400)}. Deploy the code that the run was started with, or a fix; `perdure doctor` looks."
+    )
+    yield from said("SUSPENDED", text, style="bad", tone="bad", hang=_COLUMN)
+
+
+def tokens(usage: Usage) -> str:
+    """`900 tokens in (600 cached), 45 out (12 reasoning)`"""
+    cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+    reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}"
+
+
+def _field(label: str, text: str, style: Style = "plain", tone: Style = "label") -> Iterator[Line]:
+    return said(label, text, style=style, tone=tone, indent=2, hang=_COLUMN)
+
+
+# --- turns and calls --------------------------------------------------------------------------------------------------
+
+
+def _turn(trace: Trace, turn: TracedTurn, view: View) -> Iterator[Line]:
+    yield BLANK
+    took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
+    facts = f"  {clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
+    yield Line((Span(f"turn {turn.number}", "title"), Span(facts, "dim")))
+    for note in turn.heard:
+        yield from _field("note", inert.block(note), "dim")
+    yield from _tries(turn.executions)
+    yield from _asked(turn.asked, view, 0)
+    yield from claims(turn, view, trace.outcome)
+    for call in turn.calls:
+        yield from _call(call, view)
+
+
+def claims(turn: TracedTurn, view: View, outcome: Outcome | None = None) -> Iterator[Line]:
+    """What the model said. A run's answer is shown at its end, not twice."""
+    for part in turn.claims:
+        if not (outcome and part.kind == "text" and part.text == outcome.answer):
+            yield from claim(part, view)
+    if turn.stop not in (None, "calls", "answer"):
+        yield from _field("stop", f"{turn.stop}", "warn")
+
+
+def claim(part: Part, view: View) -> Iterator[Line]:
+    match part.kind:
+        case "redacted":
+            yield from _field("claims", "(thinking that the provider does not show)", "dim")
+        case "unknown":
+            yield from _field(inert.line(part.name, 20), inert.line(part.text, view.limit), "dim")
+        case "refusal":
+            yield from _field("declines", inert.block(part.text, view.limit), "bad")
+        case _:
+            yield from _field("claims" if part.kind == "thinking" else "says", _cut(part.text, view), "claim")
+
+
+def _cut(text: str, view: View) -> str:
+    shown = inert.block(text, view.limit)
+    cut = view.limit is not None and len(text) > view.limit
+    return f"{shown} (all of it: --full, or -o json)" if cut and shown.endswith("more characters>") else shown
+
+
+def _call(call: TracedCall, view: View) -> Iterator[Line]:
+    yield from call_lines(call.tool, call.arguments, call.effect, took(call.executions))
+    if call.asked_name:
+        yield from _field("", f"the model called it {inert.line(call.asked_name)}", "dim")
+    if call.verdict == "ask":
+        yield from _field("asks", inert.line(call.reason), "ask")
+    yield from _asked(call.asked, view, 1)
+    yield from _tries(call.executions)
+    if call.observation is not None:
+        yield from _field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
+    elif call.state != "waiting":
+        yield from _field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+
+
+def took(executions: tuple[Execution, ...]) -> str:
+    seconds = [execution.took for execution in executions if execution.took is not None]
+    return clock.lasted(sum(seconds)) if seconds else ""
+
+
+def call_lines(tool: str, arguments: str, effect: Effect, facts: str = "", label: str = "call") -> Iterator[Line]:
+    """A call with its exact arguments, laid out where they are long."""
+    more = " · ".join(part for part in (effect.value if effect is not Effect.READ else "", facts) if part)
+    tail = (Span(f"  {more}", "dim"),) if more else ()
+    rows = inert.block(laid_out(arguments)).split("\n")
+    name = Span(inert.line(tool) + " ", "call")
+    first = (name, *tail) if len(rows) > 1 else (name, Span(rows[0]), *tail)
+    yield Line(first, Span(label, "label"), 2, _COLUMN)
+    if len(rows) > 1:
+        yield from (Line((Span(row),), Span(""), 2, _COLUMN + 2) for row in rows)
+
+
+def _tries(executions: Iterable[Execution]) -> Iterator[Line]:
+    """Attempts worth a word: more than one, or one that came to nothing."""
+    for execution in executions:
+        if execution.attempts > 1:
+            before = f"; before: {inert.line(execution.last_failure, 200)}" if execution.last_failure else ""
+            yield from _field(
+                "retried", f"attempt {execution.attempts} on {inert.line(execution.worker)}{before}", "warn"
+            )
+        if execution.failure:
+            where = f" on {inert.line(execution.worker)}" if execution.worker else ""
+            yield from _field("lost", f"{inert.line(execution.failure, 400)}{where}", "bad", "bad")
+
+
+def attempt(number: int, worker: str, last_failure: str) -> str:
+    before = f"; before: {inert.line(last_failure, 200)}" if last_failure else ""
+    return f"attempt {number} on {inert.line(worker)}{before}"
+
+
+# --- requests and decisions -------------------------------------------------------------------------------------------
+
+
+def _asked(asked: Iterable[Asked], view: View, depth: int) -> Iterator[Line]:
+    for each in asked:
+        request = each.request
+        if request.kind is not RequestKind.APPROVAL:
+            yield from _field(request.kind.value, inert.line(request.reason, view.limit), "ask")
+        for ruling in each.rulings:
+            yield from _field("decided" if ruling.accepted else "said", ruled(ruling, each, view))
+        if each.until is None:
+            yield from _field(
+                "waits", f"request {inert.line(request.id)}, since {view.stamp(request.since)}", "ask", "ask"
+            )
+        elif not each.settled:
+            yield from _field("withdrawn", f"request {inert.line(request.id)}, {view.stamp(each.until)}", "dim")
+
+
+def ruled(ruling: Ruling, asked: Asked, view: View) -> str:
+    """`approve by ann (unverified), 2026-11-29 ..., after 1 min: fine`"""
+    proof = "verified" if ruling.verified else "unverified"
+    waited = clock.lasted((ruling.at - asked.request.since).total_seconds())
+    reason = f": {inert.line(ruling.reason)}" if ruling.reason else ""
+    result = f"; result given: {inert.line(ruling.result)}" if ruling.result else ""
+    refused = "" if ruling.accepted else f" — not accepted: {inert.line(ruling.why_not) or 'still being checked'}"
+    when = clock.stamp(ruling.at, view.zone)
+    return f"{ruling.choice} by {inert.line(ruling.by)} ({proof}), {when}, after {waited}{reason}{result}{refused}"
+
+
+def request(trace: Trace, asked: Asked, view: View) -> Iterator[Line]:
+    """One item of the inbox: all one needs to decide, and the commands."""
+    wanted = asked.request
+    yield Line(
+        (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(inert.line(wanted.title)))
+    )
+    yield from _field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
+    yield from _field("goal", inert.block(trace.task, view.limit))
+    for part in trace.claims(wanted):
+        if part.kind in ("thinking", "text"):
+            yield from _field("claims", _cut(part.text, view), "claim")
+    call = trace.call(wanted)
+    if call:
+        yield from call_lines(call.tool, call.arguments, call.effect)
+        yield from _field("bytes", f"sha256 {call.digest}", "dim")
+        yield from _field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
+    yield from _field("why", inert.line(wanted.reason), "ask")
+    yield from _field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
+    for ruling in asked.rulings:
+        yield from _field("said", ruled(ruling, asked, view), "dim")
+    for choice in CHOICES[wanted.kind]:
+        yield from _field(choice.value.replace("_", " "), _MEANING[choice], "dim")
+        yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, _COLUMN)
+
+
+def command(request_id: str, choice: Choice) -> str:
+    """The command that makes this choice."""
+    shown = shlex.quote(inert.line(request_id))
+    match choice:
+        case Choice.APPROVE:
+            return f"perdure approve {shown}"
+        case Choice.REJECT:
+            return f"perdure reject {shown} --reason '...'"
+        case Choice.HAPPENED:
+            return f"perdure answer {shown} happened --result '...'"
+        case _:
+            return f"perdure answer {shown} {choice}"
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def ending(trace: Trace, view: View) -> Iterator[Line]:
+    """The answer with its unsupported figures marked, or why there is none."""
+    outcome = trace.outcome
+    if outcome is None:
+        return
+    yield BLANK
+    tone = TONES.get(outcome.state, "plain")
+    yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=_COLUMN)
+    if outcome.reason:
+        yield from _field("because", inert.line(outcome.reason), tone=tone)
+    for line in outcome.report:
+        yield from _field("left", inert.line(line))
+    if trace.unsupported:
+        figures = ", ".join(inert.line(figure.text) for figure in trace.unsupported)
+        yield from _field("unproven", f"in no observation and not in the task: {figures}", "warn", "warn")
+    elif outcome.state is RunState.ANSWERED and trace.turns:
+        yield from _field("figures", "each stands in an observation or in the task", "dim")
