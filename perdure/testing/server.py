@@ -271,6 +271,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(2048)  # whoever read the URL may connect, and waits until requests are served
     except OSError:
         listening.close()
         raise

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
+from pydantic import TypeAdapter
 
 from perdure.testing import ScriptedModel
 from perdure.testing.fixtures import scripted_model as scripted_model
@@ -57,3 +58,19 @@ def shared(request: pytest.FixtureRequest) -> Iterator[ScriptedModel]:
     """One model for a whole table of cases: it plays its module's SCRIPT, and nothing it does depends on the order."""
     with ScriptedModel(request.module.SCRIPT) as model:
         yield model
+
+
+def _drain(value: object) -> None:
+    """Walks into everything: pydantic checks an Iterable only as it is read."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            _drain(inner)
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for inner in value:
+            _drain(inner)
+
+
+@pytest.fixture
+def conforms() -> Callable[[TypeAdapter[Any], object], None]:
+    """Raises ValidationError when a body does not fit the SDK's own parameter type."""
+    return lambda shape, body: _drain(shape.validate_python(body))

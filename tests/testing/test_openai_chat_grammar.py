@@ -98,7 +98,10 @@ ACCEPTED: dict[str, Edit] = {
 
 REFUSED: dict[str, tuple[Edit, str]] = {
     "a call unanswered": (lambda body: body["messages"].pop(), "did not have response messages: call_"),
-    "an answer twice": (lambda body: body["messages"].append(body["messages"][3]), "Duplicate value for 'tool_call_id'"),
+    "an answer twice": (
+        lambda body: body["messages"].append(body["messages"][3]),
+        "Duplicate value for 'tool_call_id'",
+    ),
     "an answer nobody asked for": (
         lambda body: body["messages"][3].update(tool_call_id="call_x"),
         "'tool_call_id' of 'call_x' not found",
@@ -155,7 +158,9 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     ),
     "strict, with words at a reference": (
         strict(
-            properties={"q": {"$ref": "#/$defs/Q", "description": "x"}}, required=["q"], **{"$defs": {"Q": {"type": "string"}}}
+            properties={"q": {"$ref": "#/$defs/Q", "description": "x"}},
+            required=["q"],
+            **{"$defs": {"Q": {"type": "string"}}},
         ),
         "$ref cannot have keywords",
     ),
@@ -176,7 +181,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, case: str) -> None:
+async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, conforms: Any, case: str) -> None:
     clients = clients_of(shared)
     body = await looped(clients)
     ACCEPTED[case](body)
@@ -184,7 +189,7 @@ async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, case
     reply = await ask(clients, body)
 
     assert reply["choices"][0]["message"]["content"] == "nine"
-    SHAPE.validate_python(body)
+    conforms(SHAPE, body)
     assert not turnsafe.validate(body["messages"], "openai").errors
 
 

@@ -41,7 +41,9 @@ async def looped(clients: Any) -> Body:
     body = start()
     output = (await ask(clients, body))["output"]
     answers = [
-        {"type": "function_call_output", "call_id": each["call_id"], "output": "1"} for each in output if "call_id" in each
+        {"type": "function_call_output", "call_id": each["call_id"], "output": "1"}
+        for each in output
+        if "call_id" in each
     ]
     body["input"] += [*output, *answers]
     return body
@@ -108,7 +110,10 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         lambda body: body["input"].insert(7, {"role": "user", "content": "x"}),
         "No tool output found for function call call_",
     ),
-    "an output twice": (more({"type": "function_call_output", "call_id": "call_x", "output": "1"}), "No tool call found"),
+    "an output twice": (
+        more({"type": "function_call_output", "call_id": "call_x", "output": "1"}),
+        "No tool call found",
+    ),
     "an output before its call": (move(6, 1), "No tool call found for function call output with call_id call_"),
     "an output nobody asked for": (item(6, call_id="call_x"), "No tool call found for function call output"),
     "two calls with one id": (rename_twin, "Duplicate call_id"),
@@ -133,7 +138,10 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     "an empty call id": (item(2, call_id=""), "'input[2].call_id'"),
     "an assistant saying nothing": (more({"role": "assistant", "content": ""}), "must say something"),
     "no parts": (more({"role": "user", "content": []}), "empty array"),
-    "an output left out": (lambda body: body["input"][6].pop("output"), "Missing required parameter: 'input[6].output'"),
+    "an output left out": (
+        lambda body: body["input"][6].pop("output"),
+        "Missing required parameter: 'input[6].output'",
+    ),
     "an output null": (item(6, output=None), "'input[6].output'"),
     "is_error": (item(6, is_error=True), "Unknown parameter: 'input[6].is_error'"),
     "no input": (top(input=[]), "Invalid 'input': empty array"),
@@ -162,7 +170,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, case: str) -> None:
+async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, conforms: Any, case: str) -> None:
     clients = clients_of(shared)
     body = await looped(clients)
     ACCEPTED[case](body)
@@ -170,7 +178,7 @@ async def test_what_the_vendor_takes_is_taken(shared: Any, clients_of: Any, case
     reply = await ask(clients, body)
 
     assert reply["output"][0]["content"][0]["text"] == "nine"
-    SHAPE.validate_python(body)
+    conforms(SHAPE, body)
 
 
 @pytest.mark.parametrize("case", REFUSED)
