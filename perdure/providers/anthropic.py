@@ -66,11 +66,12 @@ class Anthropic:
             calls = (*calls[:-1], replace(calls[-1], whole=False))
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         stop = _stop(said["stop_reason"], bool(calls), bool(text.strip()))
+        words = {Stop.ANSWER: text, Stop.CUT: text, Stop.REFUSED: text or _explanation(said)}
         return Reply(
             stop=stop,
             message=said["content"],
             calls=calls if stop is Stop.CALLS else (),
-            answer=text if stop in (Stop.ANSWER, Stop.CUT, Stop.REFUSED) else "",
+            answer=words.get(stop, ""),
             usage=_usage(said.get("usage")),
             model=text_of(said.get("model")),
         )
@@ -180,6 +181,12 @@ def _stop(reason: str, calls: bool, text: bool) -> Stop:
     if reason == "max_tokens":
         return Stop.CUT
     return Stop.ANSWER if text else Stop.BLANK
+
+
+def _explanation(said: dict[str, Any]) -> str:
+    """Why the vendor's policy ended the message, where it says so."""
+    details = said.get("stop_details")
+    return text_of(details.get("explanation")) if isinstance(details, dict) else ""
 
 
 def _usage(counts: Any) -> Usage:

@@ -216,7 +216,9 @@ def _advice(kind: Kind, status: int, vendor: Vendor) -> str:
         case 403:
             return f"Let the account behind {key} use this model, or set another {key}; `perdure doctor` checks it."
         case 404:
-            return f"Check the agent's model name and {vendor.url}; `perdure doctor` lists what the key may use."
+            return f"Check the agent's model name and {vendor.url}; `perdure doctor` checks both."
+        case _ if status >= 500 or status < 300:
+            return f"{vendor.name} asks not to be asked again by itself: retry once it works, or stop the run."
         case _:
             return "The request itself was refused: check the agent's settings and tools, then retry or stop the run."
 

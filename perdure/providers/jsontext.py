@@ -11,6 +11,7 @@ from typing import Any, Final
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\ufffd"
+_DEEPEST: Final = 100  # levels; serialisers on a record's way to the history give up at about twice as many
 
 
 def dumped(value: Any) -> bytes:
@@ -23,7 +24,7 @@ def loaded(body: bytes | str) -> Any:
     """The value of a JSON text. Lone surrogates and invalid UTF-8 become U+FFFD: recorded data must be valid UTF-8.
 
     Raises:
-        ValueError: not JSON; this includes NaN, infinities and numbers that overflow to them.
+        ValueError: not JSON, as NaN and numbers that overflow are not, or nested too deeply to record.
     """
     text = body if isinstance(body, str) else body.decode("utf-8-sig", errors="replace")
     try:
@@ -32,6 +33,8 @@ def loaded(body: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
     if r"\ud" in text.lower():  # maybe half a pair; a whole pair is one character by now
         value = json.loads(_LONE_SURROGATE.sub(_REPLACEMENT, json.dumps(value, ensure_ascii=False)))
+    if _deeper_than(_DEEPEST, value):
+        raise ValueError("nested too deeply")
     return value
 
 
@@ -59,6 +62,14 @@ def count_of(counts: Any, *path: str) -> int:
     for key in path:
         counts = counts.get(key) if isinstance(counts, dict) else None
     return int(counts) if isinstance(counts, int | float) and counts > 0 else 0
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    level = [value]
+    for _ in range(levels):
+        inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [child for children in inside for child in children]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def _refused(constant: str) -> Any:

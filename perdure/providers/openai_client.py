@@ -43,8 +43,8 @@ def admitted(function: dict[str, Any], call: Call | None) -> dict[str, Any]:
 
 
 def failure_in(error: Any) -> Failure:
-    """A failure that a body with status 200 carries."""
+    """A failure that a body with status 200 carries. Routers and llama.cpp put the status it deserves in `code`."""
     told = error if isinstance(error, dict) else {"message": error}
-    return Failure(
-        200, type=text_of(told.get("type")), code=text_of(told.get("code")), message=text_of(told.get("message"))
-    )
+    code = told.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 200
+    return Failure(status, type=text_of(told.get("type")), code=text_of(code), message=text_of(told.get("message")))
