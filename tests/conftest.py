@@ -18,11 +18,10 @@ from temporalio.worker import Replayer
 
 import worker
 from perdure import Agent, Budget, Runs
-from perdure.core.contracts import Choice, Decision, Outcome, Request
+from perdure.core.contracts import CALL_MODEL, Choice, Decision, Outcome, Request
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.testing import Script, ScriptedModel
-from perdure.core.contracts import CALL_MODEL
 from perdure.traces.events import ActivityCompleted, ActivityScheduled, Event
 from workflows import WORKFLOWS
 
