@@ -19,7 +19,7 @@ _LONGEST = 1_000  # characters of an expression
 _MOST_BITS = 10_000  # of a number on the way: about 3,000 digits
 _DIGITS = 28  # of a result that no decimal holds exactly
 
-# --- the calculator: exact fractions all the way, so that 0.1 + 0.2 is 0.3 and 1 / 3 * 3 is 1 --------------------------
+# --- the calculator: exact fractions all the way, so that 0.1 + 0.2 is 0.3 and 1 / 3 * 3 is 1 -------------------------
 
 
 def _number(value: Any) -> Fraction:
@@ -93,7 +93,8 @@ _FUNCTIONS: Final[dict[str, Any]] = {
     "max": _over_many(max),
     "sum": _over_many(sum),
 }
-_NODES = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.List, ast.Tuple)
+_AS_TYPED = str.maketrans("\u00d7\u00f7\u2212\u00a0", "*/- ")  # as people and models write them
+_NODES: tuple[Any, ...] = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.List, ast.Tuple)
 
 
 def _evaluate(expression: str) -> Fraction:
@@ -138,7 +139,7 @@ def calculator(
     Takes numbers, + - * / // % **, parentheses, and round(x, digits), min, max, sum, abs. Halves are rounded away from
     zero. Numbers are written plainly: no thousands separators, units or percent signs.
     """
-    text = expression.strip().translate(str.maketrans({"×": "*", "÷": "/", "\u2212": "-", "\u00a0": " "}))  # noqa: RUF001
+    text = expression.strip().translate(_AS_TYPED)
     if len(text) > _LONGEST:
         raise ToolError(f"the expression has {len(text)} characters, more than {_LONGEST}. Calculate in smaller steps.")
     if "^" in text:

@@ -54,10 +54,20 @@ class ToolContext:
     turn: int = 0
     attempt: int = 1
     _stop: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+    heeded: bool = field(default=False, init=False, repr=False)  # the tool has seen that it should stop
 
     @property
     def cancelled(self) -> bool:
-        """The result is no longer waited for, or the run is being cancelled: a blocking tool looks here and stops."""
+        """The result is no longer waited for, or the run is being cancelled: a blocking tool looks here and stops.
+
+        A tool that stops says so: it raises ToolError if it did nothing, returns a result if it finished. Returning
+        nothing after looking here counts as stopped halfway.
+        """
+        self.heeded = self.heeded or self._stop.is_set()
+        return self._stop.is_set()
+
+    @property
+    def told(self) -> bool:
         return self._stop.is_set()
 
     def cancel(self) -> None:
@@ -65,7 +75,8 @@ class ToolContext:
 
     def wait_cancelled(self, seconds: float) -> bool:
         """Sleep in a blocking tool, for up to `seconds`; True as soon as it should stop."""
-        return self._stop.wait(seconds)
+        self._stop.wait(seconds)
+        return self.cancelled
 
 
 @dataclass(frozen=True, eq=False)

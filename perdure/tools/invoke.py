@@ -29,7 +29,7 @@ from perdure.tools.parameters import ArgumentsError, problems
 from perdure.tools.results import bounded, observe, visible
 
 MOST_ERROR: Final = 2_000  # characters of an error's text
-_UNWINDING = 5.0  # seconds an async tool has after being cancelled for its time limit
+UNWINDING: Final = 2.0  # seconds a tool has for stopping once its time limit has passed
 _FILE_TROUBLE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 _TRANSPORT = {"httpx.TransportError", "httpx2.TransportError"}  # no OSErrors, and raised after the request was sent
 
@@ -48,6 +48,7 @@ class RetryTool(Exception):
 @dataclass(frozen=True)
 class _Returned:
     text: str
+    nothing: bool = False  # it returned None
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ async def ask_probe(tool: Tool, ctx: ToolContext) -> Observation | None:
 async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
     try:
         returned = tool.function(**keywords)
-        return _Returned(await _drawn(returned))
+        drawn = [each async for each in returned] if inspect.isasyncgen(returned) else await returned
+        return _Returned(observe(drawn), drawn is None)
     except BaseException as error:  # also a cancellation, SystemExit, KeyboardInterrupt: they end the tool, not us
         return _Raised(error)
 
@@ -133,13 +135,6 @@ async def _framed(function: Callable[..., Awaitable[Any]], given: tuple[Any, ...
         return _Raised(error)
 
 
-async def _drawn(returned: Any) -> str:
-    """The text of what an async tool returned; what it yields is a list."""
-    if inspect.isasyncgen(returned):
-        return observe([each async for each in returned])
-    return observe(await returned)
-
-
 def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
     loop = asyncio.get_running_loop()
     work: asyncio.Future[_Outcome] = loop.create_future()
@@ -149,9 +144,13 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "async
         if not work.done():
             work.set_result(outcome)
 
+    def called() -> _Returned:
+        returned = function(**keywords)
+        return _Returned(observe(returned), returned is None)
+
     def run() -> None:
         try:
-            outcome: _Outcome = _Returned(context.run(lambda: observe(function(**keywords))))
+            outcome: _Outcome = context.run(called)
         except BaseException as error:
             outcome = _Raised(error)
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -163,28 +162,48 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "async
 
 async def _settled(work: "asyncio.Future[_Outcome]", tool: Tool, ctx: ToolContext) -> tuple[_Outcome, bool]:
     """The outcome, and whether the run was cancelled meanwhile. Never raises."""
+    cancelled = await _waited(work, tool.timeout, ctx)
+    late = not work.done()
+    if late:
+        _tell(work, ctx)
+        listens = isinstance(work, asyncio.Task) or tool.context is not None
+        cancelled = await _waited(work, UNWINDING if listens else 0, ctx) or cancelled
+    outcome = _outcome(work, ctx)
+    if late and not isinstance(outcome, _Returned) and not isinstance(outcome.error, ToolError):
+        outcome = _Raised(TimeoutError(f"no answer within {tool.timeout:g} s"))
+    return outcome, cancelled
+
+
+async def _waited(work: "asyncio.Future[_Outcome]", seconds: float, ctx: ToolContext) -> bool:
+    """Wait for the tool. Cancelled from outside, tell it once, wait on, and return True: it may finish."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + tool.timeout
+    deadline = loop.time() + seconds
     cancelled = False
     while not work.done() and (left := deadline - loop.time()) > 0:
         try:
             await asyncio.wait({work}, timeout=left)
-        except asyncio.CancelledError:  # from outside: the tool is told, and may finish
-            _tell(work, ctx, first=not cancelled)
+        except asyncio.CancelledError:
+            if not ctx.told:
+                _tell(work, ctx)
             cancelled = True
-    if not work.done():
-        _tell(work, ctx, first=True)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({work}, timeout=_UNWINDING if isinstance(work, asyncio.Task) else 0)
-        if not work.done() or isinstance(work.result(), _Raised):
-            return _Raised(TimeoutError(f"no answer within {tool.timeout:g} s")), cancelled
-    return work.result(), cancelled
+    return cancelled
 
 
-def _tell(work: "asyncio.Future[_Outcome]", ctx: ToolContext, *, first: bool) -> None:
+def _tell(work: "asyncio.Future[_Outcome]", ctx: ToolContext) -> None:
     ctx.cancel()
-    if first and isinstance(work, asyncio.Task):
+    if isinstance(work, asyncio.Task):
         work.cancel()
+
+
+def _outcome(work: "asyncio.Future[_Outcome]", ctx: ToolContext) -> _Outcome:
+    """What came of it. Nothing returned by a tool that saw it should stop is not read as done."""
+    if not work.done():
+        return _Raised(asyncio.CancelledError())
+    if work.cancelled():
+        return _Raised(ToolError("cancelled before it began"))
+    outcome = work.result()
+    told = ctx.heeded or (isinstance(work, asyncio.Task) and work.cancelling() > 0)
+    return _Raised(asyncio.CancelledError()) if isinstance(outcome, _Returned) and outcome.nothing and told else outcome
 
 
 # --- wording ----------------------------------------------------------------------------------------------------------
@@ -200,7 +219,7 @@ def _said(tool: Tool, error: BaseException, *, last: bool, cancelled: bool) -> O
         raise RetryTool(error)
     if tool.effect is Effect.READ:
         return observation(Ending.ERROR, "cancelled: the run is being stopped" if cancelled else text)
-    ordinary = isinstance(error, Exception) and not isinstance(error, ExceptionGroup)
+    ordinary = isinstance(error, Exception) and not isinstance(error, ExceptionGroup) and not cancelled
     if tool.effect is Effect.IDEMPOTENT and ordinary and not transient:
         return observation(Ending.ERROR, text)
     why = f"cancelled while it ran ({text})" if cancelled else text

@@ -15,6 +15,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import docstring_parser
@@ -46,6 +47,9 @@ class _Schema(GenerateJsonSchema):
         floats: Any = {key: float(value) for key, value in dict(schema).items() if key in bounded}  # type: ignore[arg-type]
         return self.float_schema(core_schema.float_schema(**floats))
 
+    def generator_schema(self, schema: core_schema.GeneratorSchema) -> dict[str, Any]:
+        return self.handle_invalid_for_json_schema(schema, "an iterator can be read only once; use list[...]")
+
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
@@ -64,7 +68,7 @@ class Parameters:
         value = self._validated(json.dumps(without_nulls(given, self.schema, self.schema.get("$defs", {}))))
         text = self._dumped(value)
         again = self._validated(text)
-        if self._dumped(again) != text:
+        if again != value or self._dumped(again) != text:
             raise ArgumentsError("these values do not survive being written down as JSON; use plainer ones")
         return text, self._keywords(again)
 
@@ -75,6 +79,10 @@ class Parameters:
             ArgumentsError: the bytes were made by another declaration of this tool.
         """
         return self._keywords(self._validated(text))
+
+    @cached_property
+    def _takes_sets(self) -> bool:
+        return '"uniqueItems"' in json.dumps(self.schema)
 
     def _validated(self, text: str) -> BaseModel:
         try:
@@ -88,7 +96,7 @@ class Parameters:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a default of another type than annotated: pydantic says it, we prove it
             plain = value.model_dump(mode="json", by_alias=True, round_trip=True)
-            if "uniqueItems" in json.dumps(self.schema):
+            if self._takes_sets:
                 plain = _sets_sorted(value.model_dump(by_alias=True, round_trip=True), plain)
         return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 

@@ -34,8 +34,9 @@ def observe(result: Any) -> str:
         plain = _plain(result, ())
     except RecursionError:
         plain = f"<{type(result).__name__}, nested too deep>"
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
-    return bounded(_said(visible(text)))
+    if isinstance(plain, str):
+        return bounded(_said(visible(plain)))
+    return bounded(_escaped(json.dumps(plain, ensure_ascii=False), "\\u{:04x}"))
 
 
 def _said(text: str) -> str:
@@ -46,9 +47,17 @@ def _said(text: str) -> str:
 
 def visible(text: str) -> str:
     """The text with control characters and lone surrogates written out (\\x00, \\ud800); line ends and tabs stay."""
+    return _escaped(text, None)
+
+
+def _escaped(text: str, form: str | None) -> str:
+    """`form` is JSON's own way to write a character; without it, Python's."""
     if text.isprintable():
         return text
-    return "".join(char if _harmless(char) else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if _harmless(char) else form.format(ord(char)) if form else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def _harmless(char: str) -> bool:
@@ -116,8 +125,8 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = [each.name for each in dataclasses.fields(value) if each.repr]
         return {name: _plain(getattr(value, name, None), above) for name in shown}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {str(name): _plain(part, above) for name, part in zip(value._fields, value, strict=True)}
+    if isinstance(value, tuple) and (names := getattr(value, "_fields", None)):
+        return {str(name): _plain(part, above) for name, part in zip(names, value, strict=True)}
     if isinstance(value, Mapping):
         return _mapping(value, above)
     if isinstance(value, AbstractSet):
