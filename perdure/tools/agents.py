@@ -217,5 +217,5 @@ def _vague(each: Tool) -> list[str]:
 
 
 def _alike(one: str, other: str) -> bool:
-    ours, theirs = set(one.lower().split()), set(other.lower().split())
+    ours, theirs = (set(re.findall(r"\w+", text.lower())) for text in (one, other))
     return len(ours & theirs) >= _ALIKE * len(ours | theirs)

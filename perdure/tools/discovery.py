@@ -94,7 +94,7 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _is_path(source: str) -> bool:
-    return source.endswith(".py") or os.sep in source or "/" in source
+    return source.endswith(".py") or source.startswith(".") or os.sep in source or "/" in source
 
 
 def _attribute(module: ModuleType, attribute: str, spec: str) -> Agent:

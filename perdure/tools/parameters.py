@@ -143,7 +143,7 @@ def without_nulls(given: Any, schema: Any, defs: Mapping[str, Any]) -> Any:
     if not isinstance(given, dict):
         return given
     shapes = [_resolved(branch, defs) for branch in schema.get("anyOf", schema.get("oneOf", ()))]
-    objects = [shape for shape in shapes if shape.get("properties")]
+    objects = [shape for shape in shapes if shape.get("properties") and _fits(given, shape["properties"])]
     if len(objects) == 1:
         schema = objects[0]
     known, required = schema.get("properties", {}), schema.get("required", ())
@@ -152,6 +152,12 @@ def without_nulls(given: Any, schema: Any, defs: Mapping[str, Any]) -> Any:
         for name, value in given.items()
         if value is not None or name not in known or name in required or _takes_null(known[name], defs)
     }
+
+
+def _fits(given: dict[str, Any], known: Mapping[str, Any]) -> bool:
+    """Whether every constant of a shape stands in `given`: how a tagged union tells its members apart."""
+    constants = {name: part["const"] for name, part in known.items() if "const" in part}
+    return all(given.get(name) == constant for name, constant in constants.items())
 
 
 def _resolved(schema: Any, defs: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from perdure.tools.declare import ToolError
         ("min(3, 1.5) + max([1, 2])", "3.5"),
         ("sum(1, 2, 3) - abs(-6)", "0"),
         ("1e3", "1000"),
-        ("1_000 × 2 ÷ 5", "400"),
+        ("1_000 \u00d7 2 \u00f7 5", "400"),
         ("12345678901234567.89 + 0.01", "12345678901234567.9"),
     ],
 )
@@ -75,10 +75,9 @@ def test_what_is_no_sum_is_refused_with_advice(expression: str, said: str) -> No
 def test_any_text_gives_a_number_or_advice(expression: str) -> None:
     try:
         result = calculator(expression)
-    except ToolError as error:
-        assert str(error)
-    else:
-        float(result.split()[0])
+    except ToolError:
+        return
+    float(result.split()[0])
 
 
 def test_the_clock_tells_offset_and_weekday() -> None:

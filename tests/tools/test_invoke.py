@@ -232,21 +232,6 @@ async def test_a_blocking_tool_that_never_looks_and_finishes_after_a_cancel_is_d
     assert (await running).ending is Ending.OK
 
 
-async def test_a_tool_cancelled_before_it_began_surely_did_nothing() -> None:
-    @tool
-    async def pay() -> None:
-        raise AssertionError("ran")
-
-    async def cancelled_at_once() -> Observation:
-        me = asyncio.current_task()
-        assert me is not None
-        me.cancel()
-        return await invoke(pay, "{}", context())
-
-    seen = await asyncio.ensure_future(cancelled_at_once())
-    assert (seen.ending, seen.text) == (Ending.ERROR, "cancelled before it began")
-
-
 async def test_a_tool_that_did_nothing_may_say_so_when_told_to_stop() -> None:
     @tool(timeout=0.05)
     def careful(ctx: ToolContext) -> None:

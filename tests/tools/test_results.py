@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr, field_serializer
 
 from perdure.tools.results import MOST_BYTES, observe
 
-Point = namedtuple("Point", "x y")  # noqa: PYI024
+Point = namedtuple("Point", "x y")
 
 
 class Colour(enum.StrEnum):
