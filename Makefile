@@ -45,7 +45,7 @@ check: $(STAMP) ## ruff, mypy, pyright, import contracts
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 .PHONY: test-wheel
 test-wheel: $(STAMP) ## build the wheel and try it in an empty environment
