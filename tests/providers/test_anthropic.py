@@ -102,7 +102,7 @@ def test_blocks_go_back_in_order_and_untouched() -> None:
 
 
 def test_a_call_goes_back_under_its_admitted_id_and_name() -> None:
-    content = [_CALL, _TEXT, {**_CALL, "name": "functions.f", "caller": {"type": "direct"}}]
+    content: list[Any] = [_CALL, _TEXT, {**_CALL, "name": "functions.f", "caller": {"type": "direct"}}]
     assert _sent(content, ("toolu_1", "f"), ("toolu_1_2", "functions_f")) == [
         _CALL,
         _TEXT,

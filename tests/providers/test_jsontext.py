@@ -73,7 +73,7 @@ def test_half_characters_in_an_answer_never_reach_the_record(protocol: str) -> N
 
 
 def test_an_unknown_protocol_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="'gopher'.*openai-chat"):
+    with pytest.raises(ValueError, match=r"'gopher'.*openai-chat"):
         provider("gopher")
 
 
