@@ -4,10 +4,25 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
-from perdure.core.runs import DecisionRefusedError, RunNotFoundError, RunRow, Started, UnreachableError
+from perdure.core.runs import (
+    AlreadyDecidedError,
+    DecisionRefusedError,
+    RunNotFoundError,
+    RunRow,
+    Started,
+    UnreachableError,
+)
 from perdure.traces.events import Event
 
-__all__ = ["DecisionRefusedError", "RunNotFoundError", "RunRow", "RunsPort", "Started", "UnreachableError"]
+__all__ = [
+    "AlreadyDecidedError",
+    "DecisionRefusedError",
+    "RunNotFoundError",
+    "RunRow",
+    "RunsPort",
+    "Started",
+    "UnreachableError",
+]
 
 
 class RunsPort(Protocol):
@@ -25,6 +40,9 @@ class RunsPort(Protocol):
         ...
 
     async def result(self, run_id: str) -> Outcome: ...
-    async def decide(self, run_id: str, decision: Decision) -> Settled | None: ...
+    async def decide(self, run_id: str, decision: Decision) -> Settled | None:
+        """None: no worker answered in time; the decision is left for the next one. Raises DecisionRefusedError."""
+        ...
+
     async def cancel(self, run_id: str, *, reason: str = "") -> None: ...
     def web_url(self, row: RunRow) -> str | None: ...

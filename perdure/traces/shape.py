@@ -158,6 +158,13 @@ class Trace:
     last: datetime  # of the newest event
     events: int
 
+    @property
+    def all_asked(self) -> tuple[Asked, ...]:
+        """Every request of the run, waiting or not."""
+        of_turns = [asked for turn in self.turns for asked in turn.asked]
+        of_calls = [asked for turn in self.turns for call in turn.calls for asked in call.asked]
+        return (*self.asked, *of_turns, *of_calls)
+
     def call(self, request: Request) -> TracedCall | None:
         """The call that `request` is about, if it is about one."""
         turns = (turn for turn in self.turns if turn.number == request.turn)

@@ -62,6 +62,13 @@ def traced(trace: Trace, view: View) -> list[Line]:
     ]
 
 
+def summary(trace: Trace, view: View) -> list[Line]:
+    """Where a run stands: the latest turn, what waits, how it ended."""
+    waiting = (line for asked in trace.waiting for line in (BLANK, *request(trace, asked, view)))
+    latest = _turn(trace, trace.turns[-1], view) if trace.turns and not trace.outcome else ()
+    return [*heading(trace, view), *latest, *waiting, *ending(trace, view)]
+
+
 def heading(trace: Trace, view: View) -> Iterator[Line]:
     """Who, what, when, how much."""
     state = Span(trace.state.value, TONES.get(trace.state, "plain"))

@@ -1,0 +1,187 @@
+"""Verbs that look at the set-up: agents, doctor."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from perdure.console import exits
+from perdure.console.desk import Desk, Finding, SetupError, desk
+from perdure.console.reading import OutputOption
+from perdure.console.screen import Output
+from perdure.console.serving import FilesArgument
+from perdure.core import inert
+from perdure.core.contracts import Effect
+from perdure.tools.agents import Agent, lint
+from perdure.tools.declare import Tool
+from perdure.tools.discovery import AgentLoadError
+from perdure.traces.lines import BLANK, Line, Span, Style, said
+
+_KEYS: Final = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "openai-responses": ("OPENAI_API_KEY",),
+    "openai-chat": ("OPENAI_API_KEY",),
+}
+_OLDEST: Final = (3, 11)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(agents)
+    app.command()(doctor)
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+def agents(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILES] | show NAME [FILES]", help="Files or modules. [default: $PERDURE_AGENTS]"),
+    ] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """The agents there are, and what makes their tools hard to use. With `show NAME`: all that a run is opened with.
+
+    \b
+    perdure agents refunds.py
+    perdure agents show refunds refunds.py
+    """
+    at = desk(context)
+    match words or []:
+        case ["show", name, *files]:
+            at.do(_show(at, name, files, output))
+        case ["show"]:
+            raise typer.BadParameter("say which: perdure agents show NAME [FILES]")
+        case files:
+            at.do(_list(at, files, output))
+
+
+async def _list(at: Desk, files: Sequence[str], output: Output) -> int:
+    found = at.world.agents(files).values()
+    if output is not Output.TEXT:
+        at.screen.data([_document(agent) for agent in found], output)
+        return exits.DONE
+    for agent in found:
+        at.screen.show(_heading(agent))
+        at.screen.hint(*_warnings(agent))
+    return exits.DONE
+
+
+async def _show(at: Desk, name: str, files: Sequence[str], output: Output) -> int:
+    found = at.world.agents(files)
+    agent = found.get(name)
+    if agent is None:
+        names = ", ".join(map(repr, found))
+        raise SetupError(f"there is no agent {name!r} among these: {names}")
+    if output is not Output.TEXT:
+        at.screen.data([_document(agent)], output, one=True)
+    else:
+        at.screen.show(_whole(agent))
+        at.screen.hint(*_warnings(agent))
+    return exits.DONE
+
+
+def _heading(agent: Agent) -> Iterator[Line]:
+    yield Line((Span(agent.name, "title"), Span(f"  {inert.line(agent.model)}, at most {agent.budget.turns} turns")))
+    for tool in agent.toolbox.values():
+        first = inert.line(tool.description.strip().partition("\n")[0], 100)
+        yield Line((Span(f"{tool.effect}, {_asks(tool)}"), Span(f"  {first}", "dim")), Span(tool.name, "call"), 2, 22)
+
+
+def _asks(tool: Tool) -> str:
+    """Which of its calls wait for a person, as the policy will judge."""
+    match tool.ask:
+        case True:
+            return "always asks"
+        case False:
+            return "never asks"
+        case str(condition):
+            return f"asks if {inert.line(condition)}"
+        case _:
+            return "never asks" if tool.effect is Effect.READ else "always asks"
+
+
+def _warnings(agent: Agent) -> Iterator[Line]:
+    for warning in lint(agent):
+        yield Line((Span(inert.line(warning)),), Span("warning", "warn"), 2, 11)
+
+
+def _whole(agent: Agent) -> Iterator[Line]:
+    opening = agent.opening()
+    yield from _heading(agent)
+    yield from said("prompt", inert.block(opening.system), indent=2, hang=11)
+    if opening.settings:
+        yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
+    for spec in opening.tools:
+        yield BLANK
+        strict = "  enforced by the vendor" if spec.strict else ""
+        yield Line((Span(spec.name, "call"), Span(strict, "dim")), Span("tool", "label"), 2, 11)
+        yield from said("", inert.block(spec.description), indent=2, hang=11)
+        yield from said(
+            "schema", inert.block(json.dumps(spec.parameters, indent=2, ensure_ascii=False)), indent=2, hang=11
+        )
+
+
+def _document(agent: Agent) -> dict[str, Any]:
+    opening = agent.opening().model_dump(mode="json")
+    tools = {name: {"effect": tool.effect.value, "asks": _asks(tool)} for name, tool in agent.toolbox.items()}
+    return {"name": agent.name, "opening": opening, "policy": tools, "warnings": lint(agent)}
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def doctor(context: typer.Context, files: FilesArgument = None, output: OutputOption = Output.TEXT) -> None:
+    """What is wrong with the set-up, and the next command. Changes nothing.
+
+    \b
+    perdure doctor refunds.py
+    """
+    at = desk(context)
+    at.do(_doctor(at, files or [], output))
+
+
+async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
+    found: list[Finding] = [_python(), *_agents(at, files)]
+    async for finding in at.world.survey():
+        found.append(finding)
+    if output is not Output.TEXT:
+        at.screen.data([vars(finding) for finding in found], output)
+    else:
+        at.screen.show(line for finding in found for line in _told(finding))
+        wrong = sum(finding.ok is False for finding in found)
+        at.screen.hint(f"{wrong} of {len(found)} need mending" if wrong else "all is well")
+    return exits.SETUP if any(finding.ok is False for finding in found) else exits.DONE
+
+
+def _told(finding: Finding) -> Iterator[Line]:
+    tones: dict[bool | None, tuple[str, Style]] = {True: ("ok", "ok"), False: ("wrong", "bad"), None: ("?", "warn")}
+    word, tone = tones[finding.ok]
+    yield Line((Span(f"{finding.check}: ", "label"), Span(inert.line(finding.found))), Span(word, tone), 0, 7)
+    if finding.next:
+        yield Line((Span(inert.line(finding.next), "command"),), Span("next", "label"), 2, 7)
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= _OLDEST
+    return Finding("python", ok, version, "" if ok else "install Python 3.11 or later, and perdure into it")
+
+
+def _agents(at: Desk, files: Sequence[str]) -> Iterator[Finding]:
+    try:
+        found = at.world.agents(files)
+    except AgentLoadError as error:
+        named = bool(files or os.environ.get("PERDURE_AGENTS"))
+        yield Finding("agents", False if named else None, str(error), "perdure doctor FILE")
+        return
+    yield Finding("agents", True, ", ".join(found))
+    for protocol in dict.fromkeys(agent.protocol for agent in found.values()):
+        keys = _KEYS.get(protocol, ())
+        held = [key for key in keys if os.environ.get(key)]
+        wanted = f"export {keys[0]}=... in the worker's terminal" if keys else ""
+        yield Finding(f"key for {protocol}", bool(held), held[0] if held else "none", "" if held else wanted)

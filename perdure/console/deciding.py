@@ -1,0 +1,236 @@
+"""Verbs that decide: approve, reject, answer, cancel. What is shown is what is hashed is what is decided on."""
+
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from perdure.console import exits
+from perdure.console.desk import Desk, desk, within
+from perdure.console.port import (
+    AlreadyDecidedError,
+    DecisionRefusedError,
+    RunNotFoundError,
+    RunsPort,
+)
+from perdure.console.reading import OutputOption, RunArgument
+from perdure.console.screen import Output
+from perdure.core import inert
+from perdure.core.contracts import CHOICES, FINAL_STATES, Choice, Decision, Request, RequestKind, Settled
+from perdure.core.digests import of_bytes
+from perdure.traces import clock, document, text
+from perdure.traces.events import Event
+from perdure.traces.lines import Line, Span
+from perdure.traces.shape import Trace, TracedCall
+from perdure.traces.trace import trace
+
+RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="A request's id, or how it begins: see inbox.")]
+ByOption = Annotated[str, typer.Option("--by", help="Who decides. [default: $PERDURE_OPERATOR, else the login name]")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why. On a rejection the model is told.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
+_PATIENCE = 30.0  # seconds for what comes of a decision
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(approve)
+    app.command()(reject)
+    app.command()(answer)
+    app.command()(cancel)
+
+
+def approve(
+    context: typer.Context,
+    request: RequestArgument,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    wait: WaitOption = True,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Let one call run: exactly the bytes shown, once. Then say what came of it.
+
+    \b
+    perdure approve a1b2c3d4 --reason 'checked with HR'
+    """
+    at = desk(context)
+    at.do(_decide(at, request, Choice.APPROVE, by=by, reason=reason, wait=wait, output=output))
+
+
+def reject(
+    context: typer.Context,
+    request: RequestArgument,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Do not let a call run. The model is told so, with your reason, and goes on.
+
+    \b
+    perdure reject a1b2c3d4 --reason 'wrong account, use 42'
+    """
+    at = desk(context)
+    at.do(_decide(at, request, Choice.REJECT, by=by, reason=reason, wait=False, output=output))
+
+
+def answer(
+    context: typer.Context,
+    request: RequestArgument,
+    choice: Annotated[Choice, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop.")],
+    reason: ReasonOption = "",
+    result: Annotated[str, typer.Option("--result", help="With happened: what the tool would have returned.")] = "",
+    by: ByOption = "",
+    wait: WaitOption = True,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Answer a request that is no approval: an unknown outcome, or a run that is stuck.
+
+    \b
+    perdure answer a1b2c3d4 happened --result 'booking LV-1042'
+    perdure answer a1b2c3d4 rerun          it did not happen: run it again, same key
+    perdure answer a1b2c3d4 give_up        nobody can find out; the model is told exactly that
+    perdure answer a1b2c3d4 retry          it is mended: try again
+    perdure answer a1b2c3d4 stop           end the run as failed
+    """
+    if choice is Choice.HAPPENED and not result:
+        raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")
+    at = desk(context)
+    at.do(_decide(at, request, choice, by=by, reason=reason, result=result, wait=wait, output=output))
+
+
+async def _decide(
+    at: Desk,
+    request_id: str,
+    choice: Choice,
+    *,
+    by: str,
+    reason: str,
+    result: str = "",
+    wait: bool,
+    output: Output,
+) -> int:
+    runs = await at.world.runs()
+    try:
+        row, request = await runs.find_request(request_id)
+    except AlreadyDecidedError as already:
+        return _again(at, already.settled, choice, output)
+    if choice not in CHOICES[request.kind]:
+        fit = " or ".join(text.command(request.id, each) for each in CHOICES[request.kind])
+        raise DecisionRefusedError(f"request {request.id!r} is of kind {request.kind}: {fit}")
+    events = await runs.events(row.run_id)
+    seen = trace(events)
+    _show(at, seen, request)
+    decision = Decision(
+        id=str(uuid4()),
+        request=request.id,
+        choice=choice,
+        by=by or at.operator,
+        digest=shown_digest(seen, request),
+        reason=reason,
+        result=result,
+    )
+    settled = await runs.decide(row.run_id, decision)
+    if settled is None:
+        at.screen.hint("no worker answers: the decision is left with the run, and takes effect when one is up")
+        return exits.WAITING
+    after = await within(_PATIENCE, _until_settled(runs, row.run_id, request, settled)) if wait else None
+    _report(at, settled, after, request, output)
+    return exits.DONE
+
+
+def shown_digest(seen: Trace, request: Request) -> str:
+    """The digest of the bytes that were shown, computed from them.
+
+    Raises:
+        DecisionRefusedError: an approval of a call that the record does not hold, or holds with other bytes.
+    """
+    call = seen.call(request)
+    if request.kind is not RequestKind.APPROVAL:
+        return request.digest
+    if call is None:
+        raise DecisionRefusedError(
+            f"the record holds no call for request {request.id!r}: nothing can be approved unseen"
+        )
+    return of_bytes(call.arguments)
+
+
+def _show(at: Desk, seen: Trace, request: Request) -> None:
+    call = seen.call(request)
+    at.screen.hint(Line((Span(f"{inert.line(seen.run_id)} ({inert.line(seen.agent)}): {inert.line(seen.task, 200)}"),)))
+    if call:
+        at.screen.hint(*text.call_lines(call.tool, call.arguments, call.effect))
+    at.screen.hint(Line((Span(inert.line(request.reason), "ask"),), Span("why", "label"), 2, 11))
+
+
+def _again(at: Desk, settled: Settled, choice: Choice, output: Output) -> int:
+    """The same word twice is harmless; another one comes too late."""
+    if settled.choice is not choice:
+        raise DecisionRefusedError(
+            f"request {settled.request!r} was decided before: {settled.choice} by {settled.by!r}, "
+            f"{clock.stamp(settled.decided, at.zone)}"
+        )
+    _report(at, settled.model_copy(update={"again": True}), None, None, output)
+    return exits.DONE
+
+
+async def _until_settled(runs: RunsPort, run_id: str, request: Request, settled: Settled) -> Trace:
+    """The run once something came of the decision, or once it ended."""
+    events: list[Event] = []
+    async for event in runs.watch(run_id):
+        events.append(event)
+        if event.at >= settled.decided and _came_of(seen := trace(events), request):
+            return seen
+    return trace(events)
+
+
+def _came_of(seen: Trace, request: Request) -> bool:
+    """Whether the request is settled and its call, if any, has ended or asks again."""
+    if not any(asked.request.id == request.id and asked.settled for asked in seen.all_asked):
+        return False
+    call = seen.call(request)
+    return call is None or call.state not in ("pending", "running")
+
+
+def _report(at: Desk, settled: Settled, after: Trace | None, request: Request | None, output: Output) -> None:
+    call = after.call(request) if after and request else None
+    if output is not Output.TEXT:
+        at.screen.data([{**document.plain(settled), "call": document.plain(call)}], output, one=True)
+        return
+    proof = "verified" if settled.verified else "unverified"
+    again = "; it had been decided so before, nothing changed" if settled.again else ""
+    told = (
+        f"{inert.line(settled.request)} by {inert.line(settled.by)} ({proof}), {clock.stamp(settled.decided, at.zone)}"
+    )
+    at.screen.show([Line((Span(f"{told}{again}"),), Span(settled.choice.value, "ok"), 0, 9)])
+    if call:
+        at.screen.show(_came(call))
+
+
+def _came(call: TracedCall) -> list[Line]:
+    tone = text.TONES.get(call.state, "label")
+    return [Line((Span(inert.line(call.observation or "", 2000)),), Span(call.state.replace("_", " "), tone), 0, 9)]
+
+
+def cancel(
+    context: typer.Context,
+    run: RunArgument,
+    reason: ReasonOption = "",
+) -> None:
+    """Stop a run. Its tools are told and waited for; the trace then says what did and did not happen.
+
+    \b
+    perdure cancel leave_desk-7f3a --reason 'booked by phone'
+    """
+    at = desk(context)
+    at.do(_cancel(at, run, reason))
+
+
+async def _cancel(at: Desk, run: str, reason: str) -> int:
+    runs = await at.world.runs()
+    row = await runs.find(run)
+    if row.state in FINAL_STATES:
+        raise DecisionRefusedError(f"run {row.run_id!r} has ended: {row.state}. Nothing was cancelled")
+    try:
+        await runs.cancel(row.run_id, reason=reason)
+    except RunNotFoundError:
+        raise DecisionRefusedError(f"run {row.run_id!r} ended just now. Nothing was cancelled") from None
+    at.screen.hint(f"asked to stop: perdure watch {inert.line(row.run_id)}")
+    return exits.DONE

@@ -1,0 +1,144 @@
+"""`perdure ...`, and `python client.py ...`: the verbs, with the real world behind them.
+
+The only module of the console that knows what stands behind its port. Temporal is imported when a verb needs it, so
+that `--help` and `agents` answer at once.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import typer
+
+import perdure
+from perdure import _home
+from perdure.console import checking, deciding, exits, reading, running, screen, serving
+from perdure.console.desk import Desk, Finding, SetupError, World
+from perdure.console.port import RunsPort
+from perdure.core import inert
+from perdure.tools import discovery
+from perdure.tools.agents import Agent
+from perdure.traces.events import Event
+
+
+def app(desk: Callable[[], Desk]) -> typer.Typer:
+    """The verbs, over a desk that is made when one is called."""
+    verbs = typer.Typer(
+        name="perdure",
+        help="Durable ReAct agents on Temporal: runs that outlive their process, side effects that people approve.",
+        epilog=exits.TOLD,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @verbs.callback()
+    def begin(
+        context: typer.Context,
+        version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_version),
+    ) -> None:
+        context.obj = desk()
+
+    for group in (running, reading, deciding, serving, checking):
+        group.add_to(verbs)
+    return verbs
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"perdure {perdure.__version__}\n")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. Does not return: an interpreter that used Temporal may abort while it exits."""
+    screen.plain_encoding()
+    code = _code()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:  # who read us has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    os._exit(code)
+
+
+def _code() -> int:
+    try:
+        app(lambda: Desk(Real()))()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else exits.BUG
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        return exits.DONE
+    except Exception:
+        if os.environ.get("PERDURE_DEBUG"):
+            raise
+        return _bug()
+    return exits.DONE
+
+
+def _bug() -> int:
+    kind, error, _ = sys.exc_info()
+    name = kind.__name__ if kind else "Error"
+    sys.stderr.write(
+        f"perdure: a bug of perdure's own: {name}: {inert.line(str(error))}\n"
+        "Runs are not harmed. PERDURE_DEBUG=1 shows where; please report it.\n"
+    )
+    return exits.BUG
+
+
+class Real(World):
+    """Temporal, an author's agents, and processes of our own."""
+
+    async def runs(self) -> RunsPort:
+        from perdure.temporal.runs import Runs
+
+        return await Runs.connect()
+
+    async def history_json(self, run_id: str) -> str:
+        from perdure.temporal.runs import Runs
+
+        return await (await Runs.connect()).history_json(run_id)
+
+    async def read_history(self, text: str) -> Sequence[Event]:
+        from perdure.temporal.saved import saved
+
+        return await saved(text)
+
+    def agents(self, specs: Sequence[str]) -> Mapping[str, Agent]:
+        return discovery.load(specs)
+
+    @asynccontextmanager
+    async def server(self, told: Callable[[str], None]) -> AsyncIterator[str]:
+        from perdure.temporal.connect import address
+        from perdure.temporal.embedded import DevServer, DevServerError
+
+        if os.environ.get("TEMPORAL_ADDRESS") or os.environ.get("TEMPORAL_PROFILE"):
+            yield f"Temporal at {address()}, as TEMPORAL_ADDRESS or TEMPORAL_PROFILE says"
+            return
+        server = DevServer(on_wait=lambda seconds: told(f"Temporal is starting ({seconds:.0f} s)"))
+        try:
+            found = await server.start()
+        except DevServerError as error:
+            raise SetupError(f"the embedded Temporal server does not start: {error}") from None
+        try:
+            yield f"Temporal on {found.address}, its page on {found.ui_url}; state in {found.folder}"
+        finally:
+            await server.stop()
+
+    async def survey(self) -> AsyncIterator[Finding]:
+        from perdure.temporal.survey import survey
+
+        async for found in survey():
+            yield Finding(found.check, found.ok, found.found, found.next)
+
+    async def work(self, specs: Sequence[str]) -> int:
+        code: int = await _home.load("worker").main(specs)
+        return code
+
+    def command(self, *words: str) -> Sequence[str]:
+        return _home.command("client", *words)

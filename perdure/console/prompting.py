@@ -1,0 +1,121 @@
+"""Asking the operator at a terminal, while the run goes on being told.
+
+A prompt is shown for a request that still waits after a moment: one that somebody decided long ago, in a history that
+is only being read again, never asks. It can be left by an empty line, and by the run going on without it.
+"""
+
+import asyncio
+import contextlib
+import sys
+import threading
+from uuid import uuid4
+
+from perdure.console.deciding import shown_digest
+from perdure.console.desk import Desk
+from perdure.console.port import DecisionRefusedError, RunsPort
+from perdure.core import inert
+from perdure.core.contracts import CHOICES, Choice, Decision, Request, RequestKind
+from perdure.traces import text
+from perdure.traces.narrate import Narration
+from perdure.traces.trace import trace
+
+_MOMENT = 0.4  # seconds until what waits is taken to wait now
+
+
+class Prompter:
+    """Decides what waits: by asking (`prompt`), or by approving approvals (`approve_all`)."""
+
+    def __init__(
+        self, desk: Desk, runs: RunsPort, run_id: str, narration: Narration, *, approve_all: bool, prompt: bool
+    ) -> None:
+        self._desk, self._runs, self._run_id, self._narration = desk, runs, run_id, narration
+        self._approve_all, self._prompt = approve_all, prompt
+        self._seen: set[str] = set()
+        self._one = asyncio.Lock()  # one prompt at a time
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def look(self) -> None:
+        """Something may wait now."""
+        for request in self._narration.requests.values():
+            wanted = self._prompt or (self._approve_all and request.kind is RequestKind.APPROVAL)
+            if wanted and request.id not in self._seen:
+                self._seen.add(request.id)
+                task = asyncio.create_task(self._settle(request))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _settle(self, request: Request) -> None:
+        await asyncio.sleep(_MOMENT)
+        async with self._one:
+            if request.id not in self._narration.requests:
+                return
+            if decision := await self._decision(request):
+                try:
+                    await self._runs.decide(self._run_id, decision)
+                except DecisionRefusedError as refused:
+                    self._desk.screen.error(inert.line(str(refused)))
+
+    async def _decision(self, request: Request) -> Decision | None:
+        seen = trace(self._narration.told)
+        digest = shown_digest(seen, request)
+        choice: Choice | None
+        if self._approve_all and request.kind is RequestKind.APPROVAL:
+            choice, words = Choice.APPROVE, "approved by --yes"
+        else:
+            asked = [asked for asked in seen.waiting if asked.request.id == request.id]
+            self._desk.screen.hint(*(line for one in asked for line in text.request(seen, one, self._desk.view())))
+            choice, words = await self._answer(request)
+        if choice is None:
+            self._desk.screen.hint("left waiting: see perdure inbox")
+            return None
+        told = {"result": words} if choice is Choice.HAPPENED else {"reason": words}
+        return Decision(
+            id=str(uuid4()), request=request.id, choice=choice, by=self._desk.operator, digest=digest, **told
+        )
+
+    async def _answer(self, request: Request) -> tuple[Choice | None, str]:
+        if request.kind is RequestKind.APPROVAL:
+            return approval(await line("approve? y, n, or why not (nothing: later) > "))
+        fit = CHOICES[request.kind]
+        said = await line(f"{', '.join(fit)} (nothing: later) > ")
+        word, _, words = said.strip().partition(" ")
+        choice = next((each for each in fit if word == each), None)
+        if choice is Choice.HAPPENED and not words.strip():
+            words = await line("what would the tool have returned? > ")
+        return choice, words.strip()
+
+
+def approval(said: str) -> tuple[Choice | None, str]:
+    """`y`, `n`, `n reason`, or just the reason; nothing leaves it waiting."""
+    said = said.strip()
+    word, _, words = said.partition(" ")
+    if not said:
+        return None, ""
+    if said.lower() in ("y", "yes"):
+        return Choice.APPROVE, ""
+    return Choice.REJECT, words.strip() if word.lower() in ("n", "no") else said
+
+
+async def line(prompt: str) -> str:
+    """A line from the terminal. Its thread may be left behind, blocked: it keeps no process alive."""
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[str] = loop.create_future()
+
+    def settle(said: str) -> None:
+        if not read.done():
+            read.set_result(said)
+
+    def wait() -> None:
+        said = sys.stdin.readline()
+        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: nobody waits for this line
+            loop.call_soon_threadsafe(settle, said)
+
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    threading.Thread(target=wait, daemon=True).start()
+    return await read

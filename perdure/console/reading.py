@@ -1,0 +1,226 @@
+"""Verbs that only look: list, inbox, show, trace."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.console import exits
+from perdure.console.desk import Desk, desk, read_text
+from perdure.console.port import RunNotFoundError, RunRow, RunsPort
+from perdure.console.screen import Output
+from perdure.core import inert
+from perdure.core.contracts import RunState
+from perdure.traces import clock, document, text
+from perdure.traces.lines import BLANK, Line, Span
+from perdure.traces.shape import Trace
+from perdure.traces.trace import trace
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How data is written to stdout.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Cut nothing.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("list")(list_runs)
+    app.command()(inbox)
+    app.command()(show)
+    app.command("trace")(trace_run)
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+def list_runs(
+    context: typer.Context,
+    state: Annotated[RunState | None, typer.Option(help="Only runs that stand so.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """The newest runs, and what each waits for or how it ended.
+
+    \b
+    perdure list --state waiting
+    perdure list --agent leave_desk -o jsonl
+    """
+    at = desk(context)
+    at.do(_list(at, state, agent, limit, output))
+
+
+async def _list(at: Desk, state: RunState | None, agent: str | None, limit: int, output: Output) -> int:
+    runs = await at.world.runs()
+    rows = await runs.list(state=state, agent=agent, limit=limit)
+    if output is not Output.TEXT:
+        at.screen.data([document.row(row) for row in rows], output)
+    else:
+        at.screen.show(_rows(rows, at))
+        if not rows:
+            at.screen.hint("no runs. Start one: perdure run AGENT 'TASK'")
+        elif len(rows) == limit:
+            at.screen.hint(f"the newest {limit}; more with --limit")
+    return exits.DONE
+
+
+def _rows(rows: Sequence[RunRow], at: Desk) -> Iterator[Line]:
+    """A line each, in columns as wide as needed. A run's id is never cut: it is what the next command takes."""
+    if not rows:
+        return
+    now = at.view().now
+    ids = [inert.line(row.run_id) for row in rows]
+    width = max(map(len, ids)) + 2
+    for run_id, row in zip(ids, rows, strict=True):
+        state = Span(f"{row.state.value:<11}", text.TONES.get(row.state, "plain"))
+        started = Span(f"{clock.relative(row.started, now):<17}", "dim")
+        yield Line((state, started, Span(_note(row))), Span(run_id, "title"), 0, width)
+
+
+def _note(row: RunRow) -> str:
+    """What one wants to know next: what waits, or why it ended so."""
+    if row.requests:
+        return "; ".join(f"{inert.line(one.tool or one.kind.value)} [{inert.line(one.id)}]" for one in row.requests)
+    agent = inert.line(row.agent)
+    reason = f": {inert.line(row.outcome.reason, 60)}" if row.outcome and row.outcome.reason else ""
+    return f"{agent}{reason}"
+
+
+# --- inbox ------------------------------------------------------------------------------------------------------------
+
+
+def inbox(
+    context: typer.Context,
+    agent: Annotated[str | None, typer.Option(help="Only requests of this agent's runs.")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """What waits for a person: each call whole, why it is gated, and the commands that decide.
+
+    \b
+    perdure inbox
+    perdure approve a1b2c3d4
+    perdure reject a1b2c3d4 --reason 'wrong account, use 42'
+    """
+    at = desk(context)
+    at.do(_inbox(at, agent, output))
+
+
+async def _inbox(at: Desk, agent: str | None, output: Output) -> int:
+    runs = await at.world.runs()
+    rows = await runs.list(state=RunState.WAITING, agent=agent, limit=1000)
+    traces = await asyncio.gather(*(_traced(runs, row.run_id) for row in rows))
+    items = [(seen, asked) for seen in traces for asked in seen.waiting]
+    items.sort(key=lambda item: item[1].request.since)
+    if output is not Output.TEXT:
+        at.screen.data([document.request(seen, asked) for seen, asked in items], output)
+        return exits.DONE
+    for number, (seen, asked) in enumerate(items):
+        at.screen.show([*([BLANK] if number else []), *text.request(seen, asked, at.view())])
+    if not items:
+        at.screen.hint("nothing waits")
+    return exits.DONE
+
+
+async def _traced(runs: RunsPort, run_id: str) -> Trace:
+    return trace(await runs.events(run_id))
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+def show(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN_OR_REQUEST", help="A run or a request, or how its id begins.")],
+    full: FullOption = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Where a run stands: its task, what waits, its latest turn, its answer. Or one request, whole.
+
+    \b
+    perdure show leave_desk-7f3a
+    perdure show a1b2c3d4
+    """
+    at = desk(context)
+    at.do(_show(at, run, full, output))
+
+
+async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
+    runs = await at.world.runs()
+    row, request_id = await _found(runs, name)
+    seen = await _traced(runs, row.run_id)
+    view = at.view(full=full)
+    if request_id:
+        items = [asked for asked in seen.waiting if asked.request.id == request_id]
+        if output is not Output.TEXT:
+            at.screen.data([document.request(seen, asked) for asked in items], output, one=bool(items))
+        else:
+            at.screen.show(line for asked in items for line in text.request(seen, asked, view))
+        return exits.DONE
+    if output is not Output.TEXT:
+        at.screen.data([document.row(row) | {"task": seen.task, "answer": _answer(seen)}], output, one=True)
+        return exits.DONE
+    at.screen.show(text.summary(seen, view))
+    at.screen.hint(f"all of it: perdure trace {inert.line(row.run_id)}")
+    if url := runs.web_url(row):
+        at.screen.hint(f"in Temporal's page: {url}")
+    return exits.DONE
+
+
+def _answer(seen: Trace) -> str:
+    return seen.outcome.answer if seen.outcome else ""
+
+
+async def _found(runs: RunsPort, name: str) -> tuple[RunRow, str]:
+    """The run of that id; else the request of that id, and its run."""
+    try:
+        return await runs.find(name), ""
+    except RunNotFoundError as missing:
+        try:
+            row, request = await runs.find_request(name)
+        except RunNotFoundError:
+            raise missing from None
+        return row, request.id
+
+
+# --- trace ------------------------------------------------------------------------------------------------------------
+
+
+def trace_run(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run's id, or how it begins.")] = "",
+    file: Annotated[Path | None, typer.Option(help="A history saved as JSON, instead of a run.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the run's history here, as Temporal's own JSON.")] = None,
+    full: FullOption = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Every turn, thought, call, observation, attempt and decision of a run, from its history alone.
+
+    \b
+    perdure trace leave_desk-7f3a --full
+    perdure trace leave_desk-7f3a --save history.json
+    perdure trace --file history.json -o json
+    """
+    at = desk(context)
+    if bool(run) == bool(file):
+        raise typer.BadParameter("give a RUN, or --file with a saved history")
+    at.do(_trace(at, run, file, save, full, output))
+
+
+async def _trace(at: Desk, run: str, file: Path | None, save: Path | None, full: bool, output: Output) -> int:
+    if file:
+        try:
+            seen = trace(await at.world.read_history(read_text(file)))
+        except ValueError as error:
+            raise RunNotFoundError(f"{str(file)!r} is no history of a run: {error}") from None
+    else:
+        runs = await at.world.runs()
+        row = await runs.find(run)
+        if save:
+            save.write_text(await at.world.history_json(row.run_id), encoding="utf-8")
+            at.screen.hint(f"saved: perdure trace --file {save!s}")
+        seen = await _traced(runs, row.run_id)
+    if output is not Output.TEXT:
+        at.screen.data([document.document(seen)], output, one=True)
+    else:
+        at.screen.show(text.traced(seen, at.view(full=full)))
+    return exits.DONE

@@ -1,0 +1,193 @@
+"""Verbs that start and follow runs: run, start, watch."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from perdure.console import exits
+from perdure.console.desk import Desk, desk
+from perdure.console.port import RunsPort, Started, UnreachableError
+from perdure.console.prompting import Prompter
+from perdure.console.reading import OutputOption, RunArgument
+from perdure.console.screen import Output
+from perdure.core import inert
+from perdure.traces import document
+from perdure.traces import text as texts
+from perdure.traces.events import Event, RunEnded
+from perdure.traces.narrate import Narration
+from perdure.traces.trace import trace
+
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="An agent's name: see perdure agents.")]
+TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="What it is to do, or - to read it from stdin.")]
+IdOption = Annotated[
+    str | None,
+    typer.Option("--id", help="The run's id: an id of your business. A second start with it returns the first run."),
+]
+TimeoutOption = Annotated[float | None, typer.Option(help="Seconds to follow it; the run goes on.")]
+PromptOption = Annotated[bool, typer.Option("--prompt/--no-prompt", help="Ask at a terminal when something waits.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Approve every call by yourself, through the same decide.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(start)
+    app.command()(watch)
+
+
+def run(
+    context: typer.Context,
+    agent: AgentArgument,
+    task: TaskArgument,
+    run_id: IdOption = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end, or only start it.")] = True,
+    timeout: TimeoutOption = None,
+    prompt: PromptOption = True,
+    yes: YesOption = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Start a run and follow it: progress on stderr, the answer on stdout. The exit code tells how it ended.
+
+    \b
+    perdure run leave_desk 'Book me 3 days from 14 December'
+    perdure run billing 'Pay invoice 17' --id invoice-17 --timeout 60
+    perdure run leave_desk - < task.txt -o json
+    """
+    at = desk(context)
+    at.do(_run(at, agent, _read(task), run_id, wait, timeout, prompt, yes, output))
+
+
+def start(
+    context: typer.Context,
+    agent: AgentArgument,
+    task: TaskArgument,
+    run_id: IdOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Start a run and return at once, with its id on stdout.
+
+    \b
+    perdure start billing 'Pay invoice 17' --id invoice-17
+    """
+    at = desk(context)
+    at.do(_start(at, agent, _read(task), run_id, output))
+
+
+def watch(
+    context: typer.Context,
+    run: RunArgument,
+    timeout: TimeoutOption = None,
+    prompt: PromptOption = True,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Tell a run from its beginning, and on as it happens, to its end.
+
+    \b
+    perdure watch leave_desk-7f3a
+    perdure watch leave_desk-7f3a -o jsonl     every event as a line
+    """
+    at = desk(context)
+    at.do(_watch(at, run, timeout, prompt, output))
+
+
+def _read(task: str) -> str:
+    return sys.stdin.read() if task == "-" else task
+
+
+async def _started(at: Desk, runs: RunsPort, agent: str, task: str, run_id: str | None) -> Started:
+    if not task.strip():
+        raise typer.BadParameter("the task is empty: say what is to be done")
+    started = await runs.start(agent, task, run_id=run_id)
+    if not started.new:
+        at.screen.hint(f"run {inert.line(started.run_id)} exists already, and this is it; nothing was started")
+    return started
+
+
+async def _runs(at: Desk) -> RunsPort:
+    try:
+        return await at.world.runs()
+    except UnreachableError as error:
+        raise UnreachableError(f"{error}\nA server and a worker in one terminal: perdure dev FILE") from None
+
+
+async def _start(at: Desk, agent: str, task: str, run_id: str | None, output: Output) -> int:
+    started = await _started(at, await _runs(at), agent, task, run_id)
+    if output is Output.TEXT:
+        at.screen.out.file.write(inert.line(started.run_id) + "\n")
+        at.screen.hint(f"follow it: perdure watch {inert.line(started.run_id)}")
+    else:
+        at.screen.data([document.plain(started)], output, one=True)
+    return exits.DONE
+
+
+async def _run(
+    at: Desk,
+    agent: str,
+    task: str,
+    run_id: str | None,
+    wait: bool,
+    timeout: float | None,
+    prompt: bool,
+    yes: bool,
+    output: Output,
+) -> int:
+    runs = await _runs(at)
+    started = await _started(at, runs, agent, task, run_id)
+    row = await runs.find(started.run_id)
+    if not wait:
+        at.screen.out.file.write(inert.line(started.run_id) + "\n")
+        return exits.of(row.state)
+    if url := runs.web_url(row):
+        at.screen.hint(f"Temporal's page of it: {url}")
+    follower = Follower(at, runs, started.run_id, output, approve_all=yes, prompt=prompt, aside=True)
+    return await follower.follow(timeout)
+
+
+async def _watch(at: Desk, run: str, timeout: float | None, prompt: bool, output: Output) -> int:
+    runs = await at.world.runs()
+    row = await runs.find(run)
+    return await Follower(at, runs, row.run_id, output, approve_all=False, prompt=prompt, aside=False).follow(timeout)
+
+
+class Follower:
+    """Tells a run to its end. `aside`: progress is no data and goes to stderr, only the answer to stdout."""
+
+    def __init__(
+        self, at: Desk, runs: RunsPort, run_id: str, output: Output, *, approve_all: bool, prompt: bool, aside: bool
+    ) -> None:
+        self._at, self._runs, self._run_id, self._output, self._aside = at, runs, run_id, output, aside
+        self._narration = Narration(at.zone)
+        terminal = sys.stdin.isatty() and at.screen.err.is_terminal
+        self._prompter = Prompter(
+            at, runs, run_id, self._narration, approve_all=approve_all, prompt=prompt and terminal
+        )
+
+    async def follow(self, timeout: float | None) -> int:
+        try:
+            async with asyncio.timeout(timeout):
+                async for event in self._runs.watch(self._run_id):
+                    self._tell(event)
+                    self._prompter.look()
+        except TimeoutError:
+            self._at.screen.hint(f"not ended yet; it goes on: perdure watch {inert.line(self._run_id)}")
+        finally:
+            await self._prompter.close()
+        return self._end()
+
+    def _tell(self, event: Event) -> None:
+        lines = self._narration.feed(event)
+        if self._output is Output.JSONL and not self._aside:
+            self._at.screen.data([{"event": type(event).__name__, **document.plain(event)}], self._output)
+        elif not self._aside and self._output is Output.TEXT:
+            self._at.screen.show(lines)
+        elif not isinstance(event, RunEnded):
+            self._at.screen.hint(*lines)
+
+    def _end(self) -> int:
+        seen = trace(self._narration.told)
+        if self._output is Output.JSON or (self._output is Output.JSONL and self._aside):
+            self._at.screen.data([document.document(seen)], self._output, one=True)
+        elif self._output is Output.TEXT and self._aside:
+            self._at.screen.show(texts.ending(seen, self._at.view(full=True)))
+        return exits.of(seen.state)

@@ -1,0 +1,96 @@
+"""Where lines go: data to stdout, progress and hints to stderr; colours and wrapping on terminals only.
+
+Texts never pass through Rich's markup, and what is not a terminal gets each line whole, without a style.
+"""
+
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.traces import document
+from perdure.traces.lines import Line, Span, Style
+
+STYLES: Final[dict[Style, str]] = {
+    "plain": "",
+    "dim": "dim",
+    "title": "bold",
+    "label": "dim",
+    "claim": "italic",
+    "call": "cyan",
+    "ok": "green",
+    "bad": "red",
+    "warn": "yellow",
+    "ask": "magenta",
+    "command": "bold",
+}
+_NARROWEST: Final = 20  # columns left for text; below, lines wrap as the terminal likes
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+class Screen:
+    """Both streams of a process."""
+
+    def __init__(self, *, out: Console | None = None, err: Console | None = None) -> None:
+        self.out = out or Console(markup=False, highlight=False, emoji=False)
+        self.err = err or Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Data."""
+        _write(self.out, lines)
+
+    def hint(self, *lines: Line | str) -> None:
+        """Progress and advice."""
+        _write(self.err, (line if isinstance(line, Line) else Line((Span(line),)) for line in lines))
+
+    def error(self, text: str) -> None:
+        for number, row in enumerate(text.split("\n")):
+            self.hint(Line((Span(row),), Span("" if number else "perdure:", "bad"), 0, 9))
+
+    def data(self, values: list[Any], output: Output, *, one: bool = False) -> None:
+        """JSON: a list (with `one`, its only value) indented, or one value a line."""
+        if output is Output.JSONL:
+            rows = [document.dumps(value) for value in values]
+        else:
+            rows = [document.dumps(values[0] if one else values, indent=2)]
+        for row in rows:
+            self.out.file.write(row + "\n")
+        self.out.file.flush()
+
+
+def _write(console: Console, lines: Iterable[Line]) -> None:
+    for line in lines:
+        if not console.is_terminal:
+            console.file.write(f"{line}\n")
+            continue
+        for row in rows(line, console.width, console):
+            console.print(row, soft_wrap=True)
+    console.file.flush()
+
+
+def rows(line: Line, width: int, console: Console) -> list[Text]:
+    """A line as rows no wider than a terminal; its column is kept."""
+    head = Text(line.head)
+    head.stylize(STYLES[line.label.style], line.indent, line.indent + len(line.label.text))
+    body = Text.assemble(*((span.text, STYLES[span.style]) for span in line.spans))
+    room = width - head.cell_len
+    if room < _NARROWEST or not body.plain:
+        return [head.append_text(body)]
+    wrapped = body.wrap(console, room)
+    first, *rest = wrapped or [body]
+    return [head.append_text(first), *(Text(" " * max(line.hang, line.indent)).append_text(row) for row in rest)]
+
+
+def plain_encoding() -> None:
+    """What a stream's encoding lacks is shown escaped, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,176 @@
+"""Verbs that serve: worker, dev, model."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from watchfiles import PythonFilter, awatch
+
+from perdure.console import exits
+from perdure.console.desk import Desk, desk
+from perdure.console.port import RunsPort, UnreachableError
+from perdure.core import inert
+from perdure.core.contracts import RunState
+from perdure.tools.discovery import VARIABLE, separated
+from perdure.traces.lines import Line, Span
+
+FilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILES]", help=f"Files or modules that declare agents. [default: ${VARIABLE}]"),
+]
+_LOOK_AGAIN = 1.5  # seconds between looks at what waits
+_GRACE = 35.0  # seconds for a worker to let its tools finish
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(worker)
+    app.command()(dev)
+    app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})(model)
+
+
+def worker(context: typer.Context, files: FilesArgument = None) -> None:
+    """Serve agents until SIGTERM or Ctrl-C; running tools are let finish. Run as many as you like.
+
+    \b
+    perdure worker refunds.py billing.agents
+    """
+    at = desk(context)
+    at.do(_work(at, files or []))
+
+
+async def _work(at: Desk, files: Sequence[str]) -> int:
+    return exits.SETUP if await at.world.work(files) else exits.DONE
+
+
+def model(
+    context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [OPTIONS]")] = None,
+) -> None:
+    """Serve a scripted model over HTTP, as strict as the vendors. `perdure model --help` documents scripts."""
+    from perdure.testing.__main__ import main  # a server: nothing that other verbs should load
+
+    raise typer.Exit(main(words or []))
+
+
+# --- dev --------------------------------------------------------------------------------------------------------------
+
+
+def dev(context: typer.Context, files: FilesArgument = None) -> None:
+    """A Temporal server and a worker in one terminal; what you save is served at once.
+
+    A file that does not load any more is told, and the worker goes on with what it has. Runs outlive all of it: stop
+    and start as you like.
+
+    \b
+    perdure dev refunds.py            then, in another terminal:
+    perdure run refunds 'Order 17 arrived broken'
+    """
+    at = desk(context)
+    at.do(_dev(at, files or []))
+
+
+async def _dev(at: Desk, files: Sequence[str]) -> int:
+    stopped = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, stopped.set)
+    say = at.screen.hint
+    async with at.world.server(say) as page:
+        say(page)
+        bench = Bench(at, files)
+        tasks = [asyncio.create_task(work) for work in (bench.serve(), _announce(at), stopped.wait())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            say("stopping: tools that run are let finish; runs go on when you start again")
+            await bench.close()
+    return exits.DONE
+
+
+class Bench:
+    """One worker in a process of its own, replaced when the files change, if they still load."""
+
+    def __init__(self, at: Desk, files: Sequence[str]) -> None:
+        self._at, self._files = at, files
+        self._worker: asyncio.subprocess.Process | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """To be cancelled."""
+        await self._replace()
+        async for _ in awatch(
+            *watched(self._files), watch_filter=PythonFilter(), stop_event=None, raise_interrupt=False
+        ):
+            self._at.screen.hint("changed: loading anew")
+            await self._replace()
+
+    async def _replace(self) -> None:
+        """The new one starts before the old one is told to go, so somebody is always there."""
+        if not await self._loads():
+            kept = "the worker goes on with what it has" if self._worker else "no worker runs"
+            self._at.screen.hint(f"{kept}; waiting for a change")
+            return
+        old, self._worker = self._worker, await self._spawn("worker", *self._files)
+        if old:
+            task = asyncio.create_task(_end(old))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def _loads(self) -> bool:
+        """Whether the files load: tried in a process of its own, which then tells what is wrong or what there is."""
+        trial = await self._spawn("agents", *self._files)
+        return await trial.wait() == exits.DONE
+
+    async def _spawn(self, *words: str) -> asyncio.subprocess.Process:
+        """In a session of its own: Ctrl-C is for us, and we tell it."""
+        return await asyncio.create_subprocess_exec(
+            *self._at.world.command(*words), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
+
+    async def close(self) -> None:
+        if self._worker:
+            await _end(self._worker)
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _GRACE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def watched(files: Sequence[str]) -> list[Path]:
+    """The folders to watch: those of the named files; for modules and entry points, where one works."""
+    specs = files or separated(os.environ.get(VARIABLE, ""))
+    paths = [Path(spec.partition(":")[0]).expanduser() for spec in specs]
+    return sorted({path.resolve().parent if path.is_file() else Path.cwd() for path in paths}) or [Path.cwd()]
+
+
+async def _announce(at: Desk) -> None:
+    """Say what begins to wait. To be cancelled."""
+    told: set[str] = set()
+    runs: RunsPort | None = None
+    while True:
+        with contextlib.suppress(UnreachableError):
+            runs = runs or await at.world.runs()
+            for row in await runs.list(state=RunState.WAITING, limit=100):
+                for request in row.requests:
+                    if request.id not in told:
+                        told.add(request.id)
+                        about = inert.line(request.tool) or "the model"
+                        text = f"{about} in {inert.line(row.run_id)}: perdure show {inert.line(request.id)}"
+                        at.screen.hint(Line((Span(text),), Span("waits", "ask"), 0, 7))
+        await asyncio.sleep(_LOOK_AGAIN)

