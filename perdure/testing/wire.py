@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from perdure.testing.script import Failed, Turn
 
 _KEY: Final = b"perdure scripted model"
+NO_MARK: Final = "0" * 8  # of what was issued alone
 _CALL_ID: Final = re.compile(r"(?:srvtoolu|toolu|call|fc|msg)_[0-9a-f]{16}([0-9a-f]{8})")
 
 

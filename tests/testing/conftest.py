@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -15,12 +15,24 @@ from perdure.testing import ScriptedModel
 from perdure.testing.fixtures import scripted_model as scripted_model
 
 
-@dataclass
 class Clients:
-    """Both SDKs as perdure uses them: no retries of their own."""
+    """Both SDKs as perdure uses them: no retries of their own. Each is made when first used, for making one is slow."""
 
-    anthropic: AsyncAnthropic
-    openai: AsyncOpenAI
+    def __init__(self, model: ScriptedModel) -> None:
+        self._model = model
+
+    @cached_property
+    def anthropic(self) -> AsyncAnthropic:
+        return AsyncAnthropic(base_url=self._model.anthropic_url, api_key="any", max_retries=0)
+
+    @cached_property
+    def openai(self) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=self._model.openai_url, api_key="any", max_retries=0)
+
+    async def close(self) -> None:
+        for client in (vars(self).get("anthropic"), vars(self).get("openai")):
+            if client is not None:
+                await client.close()
 
 
 @pytest.fixture
@@ -28,18 +40,12 @@ async def clients_of() -> AsyncIterator[Callable[[ScriptedModel], Clients]]:
     made: list[Clients] = []
 
     def connect(model: ScriptedModel) -> Clients:
-        made.append(
-            Clients(
-                AsyncAnthropic(base_url=model.anthropic_url, api_key="any", max_retries=0),
-                AsyncOpenAI(base_url=model.openai_url, api_key="any", max_retries=0),
-            )
-        )
+        made.append(Clients(model))
         return made[-1]
 
     yield connect
     for clients in made:
-        await clients.anthropic.close()
-        await clients.openai.close()
+        await clients.close()
 
 
 @pytest.fixture

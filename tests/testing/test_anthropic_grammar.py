@@ -60,11 +60,11 @@ async def looped(clients: Any) -> Body:
     return body
 
 
-def said(body: Body) -> list[Any]:
+def said(body: Body) -> Any:
     return body["messages"][1]["content"]
 
 
-def results(body: Body) -> list[Any]:
+def results(body: Body) -> Any:
     return body["messages"][2]["content"]
 
 

@@ -110,9 +110,10 @@ async def test_errors_end_after_their_times(play: Any, ask: Any) -> None:
 
     statuses = []
     for _ in range(3):
-        with pytest.raises((anthropic.APIStatusError, openai.APIStatusError)) as raised:
+        try:
             await ask(clients)
-        statuses.append(raised.value.status_code)
+        except (anthropic.APIStatusError, openai.APIStatusError) as raised:
+            statuses.append(raised.status_code)
 
     assert statuses == [500, 500, 529]
     assert "at last" in (await ask(clients)).to_json()

@@ -44,7 +44,7 @@ async def looped(clients: Any) -> Body:
     return body
 
 
-def calls(body: Body) -> list[Any]:
+def calls(body: Body) -> Any:
     return body["messages"][2]["tool_calls"]
 
 

@@ -91,7 +91,8 @@ async def test_the_environment_points_both_sdks_at_the_model(play: Any, monkeypa
 
     async with anthropic.AsyncAnthropic() as messages, openai.AsyncOpenAI() as responses:
         asked: Any = [{"role": "user", "content": "go"}]
-        assert (await messages.messages.create(model="m", max_tokens=5, messages=asked)).content[0].text == "one"
+        message = await messages.messages.create(model="m", max_tokens=5, messages=asked)
+        assert message.to_dict()["content"][0]["text"] == "one"  # type: ignore[index]
         assert (await responses.responses.create(model="m", input="go")).output_text == "one"
 
 
