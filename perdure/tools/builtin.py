@@ -99,7 +99,7 @@ _NODES: tuple[Any, ...] = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.List,
 
 def _evaluate(expression: str) -> Fraction:
     """The value of a parsed expression; only numbers, operators, lists and our functions are looked at."""
-    evaluator = EvalWithCompoundTypes(operators=_OPERATORS, functions=_FUNCTIONS, names={})
+    evaluator: Any = EvalWithCompoundTypes(operators=_OPERATORS, functions=_FUNCTIONS, names={})
     evaluator.nodes = {kind: evaluator.nodes[kind] for kind in _NODES}
     evaluator.nodes[ast.Constant] = lambda node: _constant(node, expression)
     tree = ast.parse(expression, mode="eval").body

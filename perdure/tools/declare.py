@@ -131,6 +131,7 @@ def tool(
     name: str | None = ...,
     description: str | None = ...,
     strict: bool | None = ...,
+    like: Callable[..., Any] | None = ...,
 ) -> Tool: ...
 @overload
 def tool(
@@ -144,6 +145,7 @@ def tool(
     name: str | None = ...,
     description: str | None = ...,
     strict: bool | None = ...,
+    like: Callable[..., Any] | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -158,6 +160,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     strict: bool | None = None,
+    like: Callable[..., Any] | None = None,
 ) -> Any:
     """Declare a function, sync or async, or a bound method as a tool.
 
@@ -173,6 +176,8 @@ def tool(
             was lost: returns the result, or NOT_DONE, or UNSURE.
         name, description: instead of the function's name and docstring.
         strict: True insists that vendors enforce the schema, False never asks them to, None asks where it can work.
+        like: take name, docstring and parameters from this function instead, and call the tool with them by name:
+            how a toolkit that runs elsewhere is adopted, through `async def forward(ctx: ToolContext, **arguments)`.
 
     Raises:
         ToolDeclarationError: it cannot work, and what to do.
@@ -186,12 +191,17 @@ def tool(
         "probe": probe,
         "strict": strict,
     }
-    declare = partial(_declared, name=name, description=description, options=options)
+    declare = partial(_declared, name=name, description=description, like=like, options=options)
     return declare if function is None else declare(function)
 
 
 def _declared(
-    function: Callable[..., Any], *, name: str | None, description: str | None, options: dict[str, Any]
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    description: str | None,
+    like: Callable[..., Any] | None,
+    options: dict[str, Any],
 ) -> Tool:
     if isinstance(function, Tool):
         raise ToolDeclarationError(f"tool {function.name!r} is declared already. Use @tool once, with all its options.")
@@ -199,13 +209,13 @@ def _declared(
         raise ToolDeclarationError(
             f"{function!r} is no function or bound method. Write a small function that calls it, and declare that."
         )
-    name = name if name is not None else function.__name__
+    name = name if name is not None else (like or function).__name__
     if not NAME.fullmatch(name):
         raise ToolDeclarationError(
             f"tool name {name!r} is refused by model vendors. Use at most 64 letters, digits, '_' and '-': "
             "@tool(name=...)."
         )
-    signature = read_signature(function, name, ToolContext)
+    signature = read_signature(function, name, ToolContext, like)
     _check(name, signature, options)
     acts_once = Effect(options["effect"]) is Effect.ONCE
     attempts = options["attempts"] if options["attempts"] is not None else (1 if acts_once else 3)

@@ -77,8 +77,7 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext) -> Observation:
         )
     if tool.context is not None:
         keywords[tool.context] = ctx
-    blocking = not inspect.iscoroutinefunction(tool.function) and not inspect.isasyncgenfunction(tool.function)
-    work = _in_thread(tool.function, keywords) if blocking else asyncio.ensure_future(_in_loop(tool, keywords))
+    work = _in_thread(tool.function, keywords) if _blocks(tool.function) else _in_task(tool.function, keywords)
     outcome, cancelled = await _settled(work, tool, ctx)
     if isinstance(outcome, _Returned):
         return observation(Ending.OK, outcome.text)
@@ -118,9 +117,19 @@ async def ask_probe(tool: Tool, ctx: ToolContext) -> Observation | None:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
+def _blocks(function: Callable[..., Any]) -> bool:
+    """Whether a function runs to its end when called; a decorator around an async one changes nothing."""
+    inner = inspect.unwrap(function)
+    return not (inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner))
+
+
+def _in_task(function: Callable[..., Any], keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
+    return asyncio.ensure_future(_in_loop(function, keywords))
+
+
+async def _in_loop(function: Callable[..., Any], keywords: dict[str, Any]) -> _Outcome:
     try:
-        returned = tool.function(**keywords)
+        returned = function(**keywords)
         drawn = [each async for each in returned] if inspect.isasyncgen(returned) else await returned
         return _Returned(observe(drawn), drawn is None)
     except BaseException as error:  # also a cancellation, SystemExit, KeyboardInterrupt: they end the tool, not us
@@ -146,6 +155,9 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "async
 
     def called() -> _Returned:
         returned = function(**keywords)
+        if inspect.iscoroutine(returned):
+            returned.close()
+            raise TypeError("it returned a coroutine that it had not awaited. Declare the tool with `async def`")
         return _Returned(observe(returned), returned is None)
 
     def run() -> None:

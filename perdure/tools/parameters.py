@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -46,6 +46,10 @@ class _Schema(GenerateJsonSchema):
         bounded = ("multiple_of", "le", "ge", "lt", "gt")
         floats: Any = {key: float(value) for key, value in dict(schema).items() if key in bounded}  # type: ignore[arg-type]
         return self.float_schema(core_schema.float_schema(**floats))
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        return sorted(encoded, key=json.dumps) if isinstance(dft, set | frozenset) else encoded
 
     def generator_schema(self, schema: core_schema.GeneratorSchema) -> dict[str, Any]:
         return self.handle_invalid_for_json_schema(schema, "an iterator can be read only once; use list[...]")
@@ -191,23 +195,39 @@ class Signature:
     description: str
 
 
-def read_signature(function: Callable[..., Any], name: str, context_type: type) -> Signature:
-    """Read a function's signature, annotations and docstring.
+def read_signature(
+    function: Callable[..., Any], name: str, context_type: type, like: Callable[..., Any] | None = None
+) -> Signature:
+    """Read a function's signature, annotations and docstring; or those of `like`, with the function's own context.
 
     Raises:
         ToolDeclarationError: something in them that no schema can express.
     """
+    if like is not None:
+        own = list(inspect.signature(function).parameters.values())
+        read = read_signature(like, name, context_type)
+        return replace(read, context=_context(own, _hints(function, name), context_type), in_class=False)
     hints = _hints(function, name)
-    docs = docstring_parser.parse(inspect.getdoc(function) or "")
-    told = {each.arg_name.lstrip("*"): (each.description or "").strip() for each in docs.params}
+    description, told = _documented(inspect.getdoc(function) or "")
     found = list(inspect.signature(function).parameters.values())
     in_class = bool(found) and found[0].name == "self" and "self" not in hints
     found = found[1:] if in_class else found
     context = _context(found, hints, context_type)
     taken = [each for each in found if each.name != context]
     parameters = _parameters(name, [(each, _annotation(each, hints, name)) for each in taken], told)
-    description = "\n\n".join(filter(None, (docs.short_description, docs.long_description)))
-    return Signature(parameters, context, in_class, description.strip())
+    return Signature(parameters, context, in_class, description)
+
+
+def _documented(docstring: str) -> tuple[str, dict[str, str]]:
+    """What a docstring says of the function and its result, and of each parameter (Google, numpy, Sphinx)."""
+    try:
+        docs = docstring_parser.parse(docstring)
+    except docstring_parser.ParseError:
+        return docstring, {}
+    result = docs.returns.description if docs.returns else None
+    said = (docs.short_description, docs.long_description, f"Returns: {result.strip()}" if result else None)
+    told = {each.arg_name.lstrip("*"): (each.description or "").strip() for each in docs.params}
+    return "\n\n".join(filter(None, said)).strip(), told
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:

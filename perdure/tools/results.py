@@ -9,7 +9,6 @@ import dataclasses
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
@@ -23,6 +22,7 @@ MOST_BYTES: Final = 64_000  # UTF-8, as recorded
 _MOST_DRAWN = 10_000  # items taken from an iterator, which may never end
 _DEEPEST = 60
 _HEAD = 3 / 4  # of what is kept of a text too long
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # also lone surrogates
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -36,7 +36,8 @@ def observe(result: Any) -> str:
         plain = f"<{type(result).__name__}, nested too deep>"
     if isinstance(plain, str):
         return bounded(_said(visible(plain)))
-    return bounded(_escaped(json.dumps(plain, ensure_ascii=False), "\\u{:04x}"))
+    text = json.dumps(plain, ensure_ascii=False)
+    return bounded(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _said(text: str) -> str:
@@ -47,21 +48,7 @@ def _said(text: str) -> str:
 
 def visible(text: str) -> str:
     """The text with control characters and lone surrogates written out (\\x00, \\ud800); line ends and tabs stay."""
-    return _escaped(text, None)
-
-
-def _escaped(text: str, form: str | None) -> str:
-    """`form` is JSON's own way to write a character; without it, Python's."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if _harmless(char) else form.format(ord(char)) if form else char.encode("unicode_escape").decode()
-        for char in text
-    )
-
-
-def _harmless(char: str) -> bool:
-    return char in "\n\r\t" or unicodedata.category(char) not in ("Cc", "Cs")
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def bounded(text: str, most: int = MOST_BYTES) -> str:

@@ -1,5 +1,8 @@
 """An agent is a value, and everything a run is opened with follows from it."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -48,6 +51,21 @@ def test_an_opening_holds_all_a_run_needs_under_its_own_digest() -> None:
 def test_the_same_agent_opens_the_same_way_and_another_does_not() -> None:
     assert desk().opening() == desk().opening()
     assert desk().opening().digest != desk(instructions="Be kind.").opening().digest
+
+
+def test_an_agent_opens_the_same_way_in_every_process() -> None:
+    code = (
+        "from perdure import Agent\n"
+        "def label(tags: set[str] = {'a', 'b', 'c', 'd', 'e'}, kinds: frozenset[str] = frozenset('xyz')) -> None: ...\n"
+        "agent = Agent('a', model='openai:x', instructions='', tools=[label])\n"
+        "print(agent.opening().digest, agent.policy_version)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+                       capture_output=True, check=True, text=True).stdout
+        for seed in ("1", "2", "3")
+    ]  # fmt: skip
+    assert len(set(runs)) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr
 
 from perdure import Effect, Tool, ToolContext, tool
 from perdure.tools.declare import tools_of
+from perdure.tools.invoke import invoke
 from perdure.tools.parameters import ToolDeclarationError
 
 
@@ -73,6 +74,11 @@ NUMPY = """Book leave.
         who is away
     days : int
         how many working days
+
+    Returns
+    -------
+    str
+        a receipt
     """
 SPHINX = """Book leave.
 
@@ -80,6 +86,7 @@ SPHINX = """Book leave.
 
     :param employee: who is away
     :param days: how many working days
+    :returns: a receipt
     """
 
 
@@ -89,7 +96,7 @@ def test_docstrings_describe_tool_and_parameters(docstring: str) -> None:
 
     book_leave.__doc__ = docstring
     declared = tool(book_leave)
-    assert declared.description == "Book leave.\n\nTakes whole days."
+    assert declared.description == "Book leave.\n\nTakes whole days.\n\nReturns: a receipt"
     described = {name: part["description"] for name, part in declared.parameters.schema["properties"].items()}
     assert described == {"employee": "who is away", "days": "how many working days"}
 
@@ -123,6 +130,16 @@ def test_a_bound_method_becomes_a_tool() -> None:
     adopted = tool(Desk("a").plain, effect="read", name="next_number")
     assert (adopted.name, adopted(2)) == ("next_number", 3)
     assert list(adopted.parameters.schema["properties"]) == ["n"]
+
+
+async def test_a_toolkit_that_runs_elsewhere_is_adopted_by_a_function_that_forwards() -> None:
+    async def forward(ctx: ToolContext, **arguments: Any) -> dict[str, Any]:
+        return {"key": ctx.idempotency_key} | arguments
+
+    adopted = tool(forward, like=Desk("a").plain, effect="idempotent")
+    assert (adopted.name, list(adopted.parameters.schema["properties"])) == ("plain", ["n"])
+    seen = await invoke(adopted, '{"n":3}', ToolContext("k"))
+    assert seen.text == '{"key": "k", "n": 3}'
 
 
 def test_a_toolkit_declares_tools_in_its_class() -> None:

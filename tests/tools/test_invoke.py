@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import functools
 import os
 import threading
 import time
@@ -79,6 +80,31 @@ async def test_what_an_async_tool_yields_is_a_list() -> None:
         yield 2
 
     assert (await invoke(pages, "{}", context())).text == "[1, 2]"
+
+
+async def test_a_decorated_async_tool_stays_in_the_loop() -> None:
+    async def inner(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs)
+
+    assert (await invoke(tool(outer, effect="read"), '{"n":3}', context())).text == "3"
+
+
+async def test_a_coroutine_nobody_awaited_is_no_result() -> None:
+    async def inner() -> int:
+        return 3
+
+    @tool(effect="read")
+    def outer() -> Any:
+        return inner()
+
+    seen = await invoke(outer, "{}", context())
+    assert seen.ending is Ending.ERROR
+    assert "async def" in seen.text
 
 
 ORDINARY = ValueError("no such order")

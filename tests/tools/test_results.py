@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, field_serializer
 
@@ -182,6 +182,7 @@ ANY = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_whatever_is_returned_becomes_storable_text(value: Any) -> None:
     text = observe(value)
