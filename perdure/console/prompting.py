@@ -73,9 +73,14 @@ class Prompter:
         if choice is None:
             self._desk.screen.hint("left waiting: see perdure inbox")
             return None
-        told = {"result": words} if choice is Choice.HAPPENED else {"reason": words}
         return Decision(
-            id=str(uuid4()), request=request.id, choice=choice, by=self._desk.operator, digest=digest, **told
+            id=str(uuid4()),
+            request=request.id,
+            choice=choice,
+            by=self._desk.operator,
+            digest=digest,
+            reason="" if choice is Choice.HAPPENED else words,
+            result=words if choice is Choice.HAPPENED else "",
         )
 
     async def _answer(self, request: Request) -> tuple[Choice | None, str]:

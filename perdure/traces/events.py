@@ -57,7 +57,7 @@ class ActivityCompleted(Event):
 
 @dataclass(frozen=True)
 class ActivityFailed(Event):
-    """`kind` is the application's failure type, or "timeout:heartbeat", "timeout:start_to_close", ..., or "cancelled"."""
+    """`kind`: the application's failure type, or "timeout:heartbeat", "timeout:start_to_close", ..., or "cancelled"."""
 
     activity_id: str
     kind: str

@@ -163,6 +163,8 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
     if call.verdict == "ask":
         yield from _field("asks", inert.line(call.reason), "ask")
     yield from _asked(call.asked, view, 1)
+    if len(call.executions) > 1:
+        yield from _field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
     yield from _tries(call.executions)
     if call.observation is not None:
         yield from _field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))

@@ -51,6 +51,7 @@ from perdure.traces.shape import (
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+_Part = e.ActivityStarted | e.ActivityCompleted | e.ActivityFailed
 _Place = tuple[int, int]  # (turn, call index; -1 for the turn itself)
 
 
@@ -95,12 +96,21 @@ class _Index:
         found = ((id, read(model, self.scheduled[id].input)) for id in self._of(activity))
         return {id: one for id, one in found if one}
 
-    def _executed(self) -> dict[str, Execution]:
-        parts: dict[str, list[Any]] = defaultdict(list)
+    def _executed(self) -> dict[str, tuple[Execution, ...]]:
+        """By activity id. One id is sent twice only where something went wrong: all the more it is to be seen."""
+        sendings: dict[str, list[tuple[e.ActivityScheduled, list[_Part]]]] = defaultdict(list)
         for event in self.events:
-            if isinstance(event, e.ActivityStarted | e.ActivityCompleted | e.ActivityFailed):
-                parts[event.activity_id].append(event)
-        return {id: _execution(scheduled, parts[id]) for id, scheduled in self.scheduled.items()}
+            if isinstance(event, e.ActivityScheduled):
+                sendings[event.activity_id].append((event, []))
+            elif isinstance(event, _Part) and sendings[event.activity_id]:
+                sendings[event.activity_id][-1][1].append(event)
+        return {id: tuple(_execution(*sending) for sending in sent) for id, sent in sendings.items()}
+
+    def _all(self, ids: Iterable[str]) -> tuple[Execution, ...]:
+        return tuple(execution for id in ids for execution in self.executions[id])
+
+    def _last(self, activity_id: str) -> Execution:
+        return self.executions[activity_id][-1]
 
     def _told(self) -> dict[_Place, Ref]:
         """What the model was told of each call: in the request that follows the call's turn."""
@@ -130,7 +140,7 @@ class _Index:
         return TracedTurn(
             number=number,
             started=self.scheduled[ids[0]].at,
-            ended=self.executions[answered].ended,
+            ended=self._last(answered).ended,
             model=turn.model if turn else "",
             heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
             claims=tuple(part for part in parts if part.kind != "call"),
@@ -138,7 +148,7 @@ class _Index:
             answer=turn.answer if turn else "",
             usage=turn.usage if turn else Usage(),
             calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
-            executions=tuple(self.executions[id] for id in ids),
+            executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
         )
 
@@ -160,7 +170,7 @@ class _Index:
             state=state,
             observation=observation,
             asked=asked,
-            executions=tuple(self.executions[id] for id in ids),
+            executions=self._all(ids),
         )
 
     def _end_of(
@@ -178,7 +188,7 @@ class _Index:
             return ("ok" if seen and seen.ending is Ending.OK else "error"), seen.text if seen else None
         if any(each.until is None for each in asked):
             return "waiting", None
-        if ids and self.executions[ids[-1]].ended is None and not self.ended:
+        if ids and self._last(ids[-1]).ended is None and not self.ended:
             return "running", None
         if ruled in _RULED:
             words = next(each.settled for each in reversed(asked) if each.settled)
@@ -211,7 +221,7 @@ class _Index:
             budget=self.opening.turns if self.opening else None,
             usage=sum((turn.usage for turn in turns), Usage()),
             turns=turns,
-            opening=tuple(self.executions[id] for id in self._of(OPEN_RUN)),
+            opening=self._all(self._of(OPEN_RUN)),
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
@@ -239,7 +249,7 @@ class _Index:
             return RunState.CANCELLING
         if any(asked.until is None for asked in self.asked):
             return RunState.WAITING
-        acting = any(self.executions[id].ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
+        acting = any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
         return RunState.ACTING if acting else RunState.THINKING
 
     def _suspensions(self) -> tuple[Suspension, ...]:
@@ -270,7 +280,7 @@ def _grouped(things: Iterable[T], place: Callable[[T], Any]) -> dict[Any, tuple[
     return groups
 
 
-def _execution(scheduled: e.ActivityScheduled, parts: list[Any]) -> Execution:
+def _execution(scheduled: e.ActivityScheduled, parts: list[_Part]) -> Execution:
     starts = (event for event in parts if isinstance(event, e.ActivityStarted))
     latest = max(starts, key=lambda event: event.attempt, default=None)
     end = next((event for event in parts if not isinstance(event, e.ActivityStarted)), None)

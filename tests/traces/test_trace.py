@@ -173,3 +173,10 @@ def test_records_nobody_can_read_show_as_missing() -> None:
 def test_events_without_a_start_are_refused_with_what_to_do() -> None:
     with pytest.raises(ValueError, match="whole history"):
         trace(running().events[1:])
+
+
+def test_a_call_that_was_sent_twice_under_one_id_shows_both_sendings() -> None:
+    history = running()
+    history.act(0, "first")
+    history.act(0, "second")
+    assert len(trace(history.events).turns[0].calls[0].executions) == 2
