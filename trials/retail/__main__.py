@@ -14,12 +14,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from perdure import Runs
 from trials.retail.cases import EXPECTED, Case, cases, totals
 from trials.retail.ledger import Audit, audit
 from trials.retail.play import Played, play, script
@@ -32,7 +30,9 @@ _progress = Console(stderr=True, highlight=False)
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m trials.retail", description=__doc__)
     parser.add_argument("--at-once", type=int, default=8, help="runs in flight")
-    parser.add_argument("--lives", type=float, default=4.0, help="seconds before a worker is SIGKILLed; 0: never")
+    parser.add_argument(
+        "--lives", type=float, default=3.0, help="seconds from a worker's first deed to its SIGKILL; 0: no end"
+    )
     parser.add_argument("--linger", type=float, default=0.25, help="seconds between a deed at the shop and its answer")
     parser.add_argument("--within", type=float, default=1200.0, help="seconds for the whole; then it has failed")
     parser.add_argument("--only", nargs="+", metavar="TASK", help="these tasks alone, by id")
@@ -54,34 +54,32 @@ async def hold(given: argparse.Namespace, folder: Path) -> int:
 
 async def _all_played(due: Sequence[Case], stage: Stage, given: argparse.Namespace) -> list[Played]:
     """What was played within the time; a case that raised or did not end is missing from it, and was told of."""
-    runs = await Runs.connect()
     places = asyncio.Semaphore(given.at_once)
     played: list[Played] = []
 
     async def one(case: Case) -> None:
         async with places:
             try:
-                played.append(await play(case, runs, stage.shop))
+                played.append(await play(case, stage.runs, stage.shop))
             except Exception as error:
                 _progress.print(f"task {case.task_id}: {type(error).__name__}: {error}", markup=False)
             else:
                 _tell(played[-1], len(played), len(due), stage.worker.sigkills)
 
-    worker = asyncio.create_task(stage.worker.serve())
-    everything = asyncio.gather(*map(one, due))
-    ends: list[asyncio.Future[Any]] = [worker, everything]
+    async def everything() -> None:
+        await asyncio.gather(*map(one, due))
+
+    worker, playing = asyncio.create_task(stage.worker.serve()), asyncio.create_task(everything())
     try:
-        await asyncio.wait(
-            [worker, asyncio.ensure_future(everything)], timeout=given.within, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait((worker, playing), timeout=given.within, return_when=asyncio.FIRST_COMPLETED)
         if worker.done():
             worker.result()  # it never ends but by a StageError
-        if not everything.done():
+        if not playing.done():
             _progress.print(f"not all cases ended within {given.within:.0f} s")
     finally:
-        for task in ends:
+        for task in (playing, worker):
             task.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
+        await asyncio.gather(playing, worker, return_exceptions=True)
     return played
 
 

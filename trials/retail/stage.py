@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx2
 
+from perdure import Runs
 from perdure.temporal.children import end, free_ports, spawn
 from perdure.temporal.embedded import DevServer
 from perdure.testing import Script, ScriptedModel
@@ -23,6 +24,7 @@ _DESK = Path(__file__).with_name("desk.py")
 _WORKER = Path(__file__).parents[2] / "worker.py"
 _GRACE = 5.0  # seconds between asking a child to end and insisting
 _SHOP_UP_WITHIN = 30.0  # seconds
+_IDLE = 60.0  # seconds that a worker may do nothing at the shop
 
 
 class StageError(Exception):
@@ -31,9 +33,14 @@ class StageError(Exception):
 
 @dataclass
 class DoomedWorker:
-    """A worker process that is SIGKILLed every `lives` seconds, and replaced at once. Zero: left alone."""
+    """A worker process that is SIGKILLed `lives` seconds after its first deed at the shop, and replaced. Zero: never.
+
+    Its life is counted from there and not from its start, so that a busy machine, on which it takes seconds to import
+    anything, makes the trial slower and not hopeless. `journal` is the shop's.
+    """
 
     lives: float
+    journal: Path
     log: Path
     sigkills: int = 0
 
@@ -53,17 +60,24 @@ class DoomedWorker:
             self.sigkills += 1
 
     async def _live(self, worker: "subprocess.Popen[bytes]") -> None:
-        began = asyncio.get_running_loop().time()
-        while not self.lives or asyncio.get_running_loop().time() - began < self.lives:
-            await asyncio.sleep(0.1)
+        loop = asyncio.get_running_loop()
+        until, before, idle = loop.time() + _IDLE, self._deeds(), True
+        while not self.lives or loop.time() < until:
+            await asyncio.sleep(0.05)
             if worker.poll() is not None:
                 raise StageError(f"the worker ended by itself with code {worker.returncode}; see {self.log}")
+            if idle and self._deeds() > before:
+                until, idle = loop.time() + self.lives, False
+
+    def _deeds(self) -> int:
+        return self.journal.read_bytes().count(b'"key": ')
 
 
 @dataclass(frozen=True)
 class Stage:
     """Where everything is. `journal` is the shop's."""
 
+    runs: Runs
     shop: httpx2.AsyncClient
     journal: Path
     model: ScriptedModel
@@ -83,7 +97,8 @@ async def staged(folder: Path, script: Script, *, lives: float, linger: float) -
             os.environ.update(model.env())
             os.environ["TEMPORAL_ADDRESS"] = server.address
             os.environ["RETAIL_SHOP"] = str(shop.base_url)
-            yield Stage(shop, journal, model, DoomedWorker(lives, folder / "worker.log"))
+            runs = await Runs.connect()
+            yield Stage(runs, shop, journal, model, DoomedWorker(lives, journal, folder / "worker.log"))
 
 
 @asynccontextmanager
