@@ -14,12 +14,16 @@ endif
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }' | sed 's/make   /make /'
 
+define PYTHON_IS_FIT
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "perdure needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1 | tail -1). Next: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; } >&2
+endef
+
 .PHONY: setup
 setup: $(STAMP) ## .venv with the locked dependencies (uv when there is one, else venv + pip)
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "perdure needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1 | tail -1). Next: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; } >&2
+	@$(PYTHON_IS_FIT)
 ifneq ($(UV),)
 	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
@@ -33,7 +37,7 @@ endif
 
 .PHONY: demo
 demo: $(STAMP) ## the main job: the leave desk, with its worker killed on the way
-	@$(BIN)/perdure demo
+	@$(BIN)/python -m examples.demo $(ARGS)
 
 .PHONY: test
 test: $(STAMP) ## the tests
@@ -52,12 +56,15 @@ test-wheel: $(STAMP) ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m pytest -q -m slow tests/packaging $(ARGS)
 
 .PHONY: trial-retail
-trial-retail: $(STAMP) ## tau2-bench's retail desk: 114 tasks, each against the reference
-	@$(BIN)/python bench/retail.py
+trial-retail: ## tau2-bench's retail desk: 114 tasks, each against the reference (in .venv-retail)
+	@$(PYTHON_IS_FIT)
+	@PYTHON=$(PYTHON) sh trials/retail/setup.sh
+	@.venv-retail/bin/python -m trials.retail $(ARGS)
 
 .PHONY: bench
 bench: $(STAMP) ## what a turn costs, as JSON lines
-	@$(BIN)/python bench/steps.py --steps 100 --bytes 5000
+	@$(BIN)/python bench/steps.py --steps 20 --bytes 5000
+	@$(BIN)/python bench/steps.py --steps 200 --bytes 5000
 	@$(BIN)/python bench/burst.py
 
 .PHONY: wheel
@@ -68,8 +75,9 @@ wheel: $(STAMP) ## dist/*.whl and dist/*.tar.gz
 lock: ## requirements.lock anew, newest versions allowed by pyproject.toml (needs uv)
 	@uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --upgrade --python-version 3.11 --group dev pyproject.toml \
 	  --custom-compile-command "make lock" --output-file requirements.lock
+	@sh trials/retail/lock.sh
 
 .PHONY: clean
 clean: ## everything that can be made again
-	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .venv-retail dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -141,3 +141,12 @@ def test_the_command_says_what_it_can(installed: Path, tmp_path: Path) -> None:
 def test_an_author_may_have_an_activities_module(installed: Path, author: Path) -> None:
     listed = run(installed / "perdure", "agents", "agent.py", cwd=author, env=environment(installed, author / "state"))
     assert "own-desk" in listed
+
+
+def test_the_leave_desk_runs_with_its_worker_killed_on_the_way(installed: Path, author: Path) -> None:
+    told = environment(installed, author / "state")
+    keyless = {name: value for name, value in told.items() if name not in {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}}
+    command = [installed / "python", "-P", "-m", "perdure._app.examples.demo", "--yes"]
+    shown = run(*command, cwd=author, env=keyless)
+    assert "You have 7 days of holiday left" in shown
+    assert "Bookings in the HR database: 1" in shown
