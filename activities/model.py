@@ -1,6 +1,6 @@
 """Thinking: transcript -> provider -> turn, with each call it asks for admitted and judged."""
 
-import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from perdure.tools.admission import admit
 
 log = structlog.get_logger("perdure")
 
+_LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
 _SPENT = "not run: the budget of turns is spent"
 
 
@@ -100,10 +101,10 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
 def _admitted(
     agent: Agent, asked: CallModel, conversation: Conversation, calls: Sequence[AskedCall]
 ) -> Iterator[AdmittedCall]:
-    """Each call judged. An id is kept if nothing in the transcript could be mistaken for it, or made anew."""
+    """Each call judged. An id is kept if vendors take it back and the transcript holds none like it, or made anew."""
     taken: set[str] = set()
     for index, call in enumerate(calls):
-        fresh = call.id and call.id not in taken and json.dumps(call.id).encode() not in conversation.messages
+        fresh = _LEGAL_ID.fullmatch(call.id) and call.id not in taken and call.id.encode() not in conversation.messages
         call_id = call.id if fresh else f"call_{asked.turn}_{index}"
         taken.add(call_id)
         one = admit(agent.toolbox, index, call_id, call.name, call.arguments, call.whole)

@@ -11,9 +11,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from perdure import Agent
-from perdure.core.contracts import NEEDS_PERSON
-from perdure.core.digests import of_record
+from perdure.core.contracts import NEEDS_PERSON, RUN
+from perdure.core.digests import as_canonical, of_canonical
 from perdure.temporal.journal import Journal, Segment
+
+_MOST_RECORDED = 1_800_000  # bytes; Temporal refuses payloads above 2 MiB, whatever encodes them on the way
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -22,10 +24,10 @@ def segment() -> Segment:
     """The run that this activity belongs to.
 
     Raises:
-        ApplicationError: it was started by itself, outside of any run. Nothing here acts on such a message.
+        ApplicationError: it was started by itself, or by some other workflow. Nothing here acts on such a message.
     """
     info = activity.info()
-    if not info.workflow_id or not info.workflow_run_id:
+    if not info.workflow_id or not info.workflow_run_id or info.workflow_type != RUN:
         raise ApplicationError("this activity belongs to a run and is not to be started by itself", non_retryable=True)
     return Segment(info.workflow_id, info.workflow_run_id)
 
@@ -50,13 +52,19 @@ def agent_of(agents: Mapping[str, Agent], name: str) -> Agent:
 
 
 def recorded(journal: Journal, record: R) -> R:
-    """`record` with its digest, kept for the turns to come. To be returned by the activity as it is."""
+    """`record` with its digest, kept for the turns to come. To be returned by the activity as it is.
+
+    Raises:
+        ApplicationError: it is too large for the history, and trying again would not make it smaller.
+    """
     content = record.model_dump(mode="json", exclude={"digest"})
-    sealed = record.model_copy(update={"digest": of_record(content)})
-    info = activity.info()
-    size = len(sealed.model_dump_json())
-    journal.remember(activity.client(), segment(), info.activity_id, sealed.model_dump(mode="json"), size)
-    return sealed
+    canonical = as_canonical(content)
+    if len(canonical) > _MOST_RECORDED:
+        raise needs_person(f"what is to be recorded is {len(canonical):,} bytes; the history takes {_MOST_RECORDED:,}")
+    digest = of_canonical(canonical)
+    content["digest"] = digest
+    journal.remember(activity.client(), segment(), activity.info().activity_id, content, len(canonical))
+    return record.model_copy(update={"digest": digest})
 
 
 @asynccontextmanager
@@ -72,5 +80,5 @@ async def heartbeating() -> AsyncIterator[None]:
 
 async def _beat(interval: float) -> None:
     while True:
+        await asyncio.sleep(interval)  # first: most activities end before, and cost no heartbeat
         activity.heartbeat()
-        await asyncio.sleep(interval)

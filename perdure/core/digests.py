@@ -12,8 +12,15 @@ def of_bytes(text: str) -> str:
 
 def of_record(content: Any) -> str:
     """Digest (32 hex digits) of recorded JSON, whatever order a data converter gave its keys."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+    return of_canonical(as_canonical(content))
+
+
+def as_canonical(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def of_canonical(canonical: bytes) -> str:
+    return hashlib.sha256(canonical).hexdigest()[:32]
 
 
 def chained(before: str, *following: str) -> str:

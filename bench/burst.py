@@ -1,0 +1,73 @@
+"""Many runs at once on one worker: do all finish, how many a second, in how much memory?
+
+    python bench/burst.py
+
+prints one JSON line; the floor runs the same number of plain workflows of the same length in the same call.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+
+from bench.floor import TASK_QUEUE, Floor
+from bench.ground import Ground, ground, peak_mb, progress, task
+
+
+async def main(runs: int, steps: int, size: int, rounds: int) -> dict[str, float]:
+    async with ground() as on:
+        await _ours(on, 2, 1, size)
+        await _floor(on, 2, 1)
+        ours, floors = [], []
+        for number in range(rounds):
+            floors.append(await _floor(on, runs, steps))
+            ours.append(await _ours(on, runs, steps, size))
+            progress(f"round {number + 1} of {rounds}: {ours[-1]:.1f} runs a second, floor {floors[-1]:.1f}")
+        return {
+            "runs": runs,
+            "steps": steps,
+            "observation_bytes": size,
+            "finished": runs * rounds,
+            "runs_per_s": round(max(ours), 2),
+            "floor_runs_per_s": round(max(floors), 2),
+            "worker_peak_mb": round(peak_mb(on.worker)),
+            "floor_worker_peak_mb": round(peak_mb(on.floor)),
+            "rounds": rounds,
+        }
+
+
+async def _ours(on: Ground, runs: int, steps: int, size: int) -> float:
+    async def one() -> None:
+        started = await on.runs.start("bench", task(steps, size))
+        outcome = await on.runs.result(started.run_id)
+        assert outcome.state == "answered", outcome
+
+    return await _runs_per_s(one, range(runs))
+
+
+async def _floor(on: Ground, runs: int, steps: int) -> float:
+    async def one() -> None:
+        run_id = f"floor-{uuid.uuid4().hex[:8]}"
+        handle = await on.client.start_workflow(Floor.run, steps, id=run_id, task_queue=TASK_QUEUE)
+        await handle.describe()  # as Runs.result does
+        await handle.result()
+
+    return await _runs_per_s(one, range(runs))
+
+
+async def _runs_per_s(one: Callable[[], Awaitable[None]], runs: Iterable[int]) -> float:
+    began = time.perf_counter()
+    done = await asyncio.gather(*(one() for _ in runs))
+    return len(done) / (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--bytes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=2)
+    given = parser.parse_args()
+    print(json.dumps(asyncio.run(main(given.runs, given.steps, given.bytes, given.rounds))), flush=True)

@@ -1,0 +1,22 @@
+"""A model that answers at once: as many calls of `fetch` as its task says ("20 steps of 5000 bytes"), then an answer."""
+
+import sys
+
+from perdure.testing import Script, ScriptedModel, call, say
+from perdure.testing.script import Part, Seen
+
+
+def reply(seen: Seen) -> Part:
+    steps, size = (int(word) for word in seen.task.split() if word.isdigit())
+    return call("fetch", step=seen.turn, size=size) if seen.turn < steps else say("done")
+
+
+if __name__ == "__main__":
+    model = ScriptedModel(Script(reply))
+    for name, value in model.env().items():
+        print(f"{name}={value}")
+    print(flush=True)
+    try:
+        model.serve()
+    except KeyboardInterrupt:
+        sys.exit(0)
