@@ -203,7 +203,10 @@ _NOISE: Final = frozenset({"blocks", "other", "str", "list[Text]"})
 def check_request(body: dict[str, Any], issued: set[str]) -> None:
     """Raises RefusalError where `POST /v1/messages` would answer 400."""
     _check_shape(body, _REQUEST)
-    budget = body.get("thinking", {}).get("budget_tokens", 0)
+    thinking = body.get("thinking", {})
+    if thinking.get("type") == "enabled" and "budget_tokens" not in thinking:
+        raise RefusalError("thinking.enabled.budget_tokens: Field required")
+    budget = thinking.get("budget_tokens", 0)
     if budget >= body["max_tokens"]:
         raise RefusalError("`max_tokens` must be greater than `thinking.budget_tokens`.")
     _check_content(body, issued)
@@ -225,6 +228,8 @@ def _check_shape(body: dict[str, Any], shape: TypeAdapter[Any]) -> None:
 
 
 def _check_content(body: dict[str, Any], issued: set[str]) -> None:
+    for block in body["system"] if isinstance(body.get("system"), list) else ():
+        _check_text(block["text"], "system")
     _check_tools(body)
     _check_transcript(body["messages"], issued)
     _check_thoughts(body)
@@ -323,11 +328,11 @@ def _check_blocks(index: int, message: dict[str, Any], issued: set[str]) -> None
         raise RefusalError(f"messages.{index}: The final block in an assistant message cannot be `thinking`.")
 
 
-def _check_text(text: str) -> None:
+def _check_text(text: str, where: str = "messages") -> None:
     if not text:
-        raise RefusalError("messages: text content blocks must be non-empty")
+        raise RefusalError(f"{where}: text content blocks must be non-empty")
     if not text.strip():
-        raise RefusalError("messages: text content blocks must contain non-whitespace text")
+        raise RefusalError(f"{where}: text content blocks must contain non-whitespace text")
 
 
 def _check_results(index: int, message: dict[str, Any] | None, waiting: list[str]) -> None:

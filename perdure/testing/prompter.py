@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from perdure.testing.script import Fault, Script, ScriptError, Seen, Turn, turn
+from perdure.testing.script import Compute, Fault, Script, ScriptError, Seen, Turn, turn
 from perdure.testing.wire import Asked, RefusalError
 
 
@@ -54,7 +54,7 @@ class Prompter:
             number, found = script.at(asked.turns, before() if script.waits(asked.turns) else 0)
             if isinstance(found, Turn):
                 return script, number, found
-            return script, number, turn(found(_seen(asked, body, before)))
+            return script, number, _computed(found, _seen(asked, body, before))
         except ScriptError as wrong:
             raise RefusalError(f"scripted model: {wrong}") from wrong
 
@@ -72,6 +72,16 @@ class Prompter:
         if body not in bodies:
             bodies.append(body)
         return bodies.index(body)
+
+
+def _computed(compute: Compute, seen: Seen) -> Turn:
+    """A bug in a script's function is told to its author, and not as a 500, which clients would retry for ever."""
+    try:
+        return turn(compute(seen))
+    except ScriptError:
+        raise
+    except Exception as wrong:
+        raise ScriptError(f"the function for turn {seen.turn + 1} raised {wrong!r}") from wrong
 
 
 def _seen(asked: Asked, body: dict[str, Any], before: Callable[[], int]) -> Seen:

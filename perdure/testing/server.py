@@ -29,7 +29,7 @@ from perdure.testing.anthropic_messages import AnthropicMessages
 from perdure.testing.openai_chat import OpenAIChat
 from perdure.testing.openai_responses import OpenAIResponses
 from perdure.testing.prompter import Prompter
-from perdure.testing.script import Block, Compute, Cut, Error, Failed, Fault, Raw, Reply, Script, Turn
+from perdure.testing.script import Block, Compute, Cut, Error, Failed, Fault, Pause, Raw, Reply, Script, Turn
 from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -211,13 +211,13 @@ class ScriptedModel:
             dialect.check(body, self._issued)
             asked = dialect.ask(body)
             script, number, turn = self._prompter.due(asked, body, raw)
+            fault = self._prompter.fault(asked, script, number, turn)
+            await asyncio.sleep(turn.seconds)
+            cue = Cue(script.name, number, asked.model, max(1, len(raw) // 4), body)
+            response = self._response(dialect, turn, fault, cue, asked)
         except RefusalError as refusal:
             self._record.add(note(status=refusal.status, refusal=refusal.message))
             return _error(dialect, refusal)
-        fault = self._prompter.fault(asked, script, number, turn)
-        await asyncio.sleep(turn.seconds)
-        cue = Cue(script.name, number, asked.model, max(1, len(raw) // 4), body)
-        response = self._response(dialect, turn, fault, cue, asked)
         self._record.add(note(status=response.status_code, model=asked.model, turn=number))
         return response
 
@@ -257,6 +257,7 @@ class ScriptedModel:
             case Failed():
                 reply = dialect.fail(fault, cue)
             case _:
+                _refuse_foreign(dialect, turn)
                 self._issued |= {digest(dict(part.content)) for part in _unknown(turn)}
                 reply = dialect.render(turn, cue)
         headers = {"request-id": f"req_{digest(cue.script, cue.number, asked.conversation)}"}
@@ -295,6 +296,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _unknown(turn: Turn) -> list[Block]:
     return [part for part in turn.content if isinstance(part, Block)]
+
+
+def _refuse_foreign(dialect: Dialect, turn: Turn) -> None:
+    if dialect.name != AnthropicMessages.name and any(isinstance(part, Pause) for part in turn.content):
+        raise RefusalError(f"scripted model: pause() is Anthropic's; {dialect.name} has no paused turns")
 
 
 def _recorded(dialect: Dialect, request: Request, raw: bytes, **outcome: Any) -> Recorded:

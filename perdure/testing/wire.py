@@ -137,7 +137,9 @@ def validated(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> M
         shape.validate_python(body)
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-        return tuple(step for step in first["loc"] if step not in noise), first["type"], first["msg"]
+        untyped = first["type"] == "union_tag_not_found"  # pydantic names our function, the vendors the key
+        message = "Unable to extract tag using discriminator 'type'" if untyped else first["msg"]
+        return tuple(step for step in first["loc"] if step not in noise), first["type"], message
     return None
 
 

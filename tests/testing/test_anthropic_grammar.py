@@ -166,6 +166,12 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         lambda body: results(body)[0].update(content=[{"type": "text", "text": ""}]),
         "must be non-empty",
     ),
+    "a blank system block": (
+        top(system=[{"type": "text", "text": ""}]),
+        "system: text content blocks must be non-empty",
+    ),
+    "a block without a type": (lambda body: results(body).append({}), "discriminator 'type'"),
+    "a budget left out": (top(thinking={"type": "enabled"}), "thinking.enabled.budget_tokens: Field required"),
     "no messages": (top(messages=[]), "at least one message is required"),
     "assistant first": (lambda body: body["messages"].pop(0), 'first message must use the "user" role'),
     "a role of OpenAI": (more({"role": "tool", "content": "x"}), "messages.3.role: Input should be"),

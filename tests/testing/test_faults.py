@@ -256,6 +256,14 @@ async def test_a_paused_turn_and_a_block_nobody_knows(play: Any) -> None:
     assert paused.content[2].to_dict() == {"type": "novelty", "depth": 3}
 
 
+async def test_openai_has_no_paused_turns(play: Any) -> None:
+    _, clients = play([pause()])
+
+    for ask in (chat, response):
+        with pytest.raises(openai.BadRequestError, match="has no paused turns"):
+            await ask(clients)
+
+
 async def test_a_stream_says_the_same_as_a_whole_reply(play: Any) -> None:
     _, clients = play([[think("first"), say("so, a longer answer"), call("look", q="a")]])
     asked: Any = {"model": "any", "messages": [{"role": "user", "content": "go"}]}

@@ -92,6 +92,24 @@ async def test_a_script_that_is_over_says_so(play: Any) -> None:
     assert "no turn left" in model.violations[0].refusal
 
 
+async def test_a_bug_in_a_scripts_function_is_told(play: Any) -> None:
+    _, clients = play(lambda seen: seen.observations[0])
+
+    with pytest.raises(anthropic.BadRequestError, match=r"the function for turn 1 raised IndexError"):
+        await ask(clients)
+
+
+async def test_a_function_learns_how_often_it_was_asked(play: Any) -> None:
+    _, clients = play(lambda seen: "done" if seen.asked() else blank())
+
+    assert (await ask(clients)).content == []
+    assert (await ask(clients)).content == []
+    nudged = await clients.anthropic.messages.create(
+        model="any", max_tokens=9, messages=[{"role": "user", "content": "go"}, {"role": "user", "content": "well?"}]
+    )
+    assert text(nudged) == "done"
+
+
 async def test_a_reply_is_computed_from_what_is_seen(play: Any) -> None:
     seen: list[Seen] = []
 
