@@ -6,7 +6,6 @@ import contextvars
 import functools
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -289,14 +288,16 @@ async def test_a_cancelled_tool_may_finish_and_its_result_counts(blocking: bool)
 
 
 async def test_a_cancelled_tool_that_does_not_stop_is_waited_for_until_its_own_time_limit() -> None:
-    started = threading.Event()
+    started, released = threading.Event(), threading.Event()
 
     @tool(effect="once", timeout=0.2)
     def deaf() -> None:
         started.set()
-        time.sleep(2)
+        released.wait(30)
 
-    assert (await cancelled_while_running(deaf, started)).ending is Ending.UNKNOWN
+    seen = await cancelled_while_running(deaf, started)
+    released.set()
+    assert seen.ending is Ending.UNKNOWN
 
 
 async def test_arguments_of_an_older_declaration_are_refused_with_the_reason() -> None:
