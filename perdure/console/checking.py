@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,7 +17,7 @@ from perdure.core import inert
 from perdure.core.contracts import Effect
 from perdure.tools.agents import Agent, lint
 from perdure.tools.declare import Tool
-from perdure.tools.discovery import AgentLoadError
+from perdure.tools.discovery import VARIABLE, AgentLoadError
 from perdure.traces.lines import BLANK, Line, Span, Style, said
 
 _KEYS: Final = {
@@ -146,15 +146,16 @@ def doctor(context: typer.Context, files: FilesArgument = None, output: OutputOp
 
 
 async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
-    found: list[Finding] = [_python(), *_agents(at, files)]
-    async for finding in at.world.survey():
-        found.append(finding)
+    agents, of_agents = _agents(at, files)
+    temporal = [finding async for finding in at.world.survey()]
+    served = any(finding.check == "workers" and finding.ok for finding in temporal)
+    found = [_python(), of_agents, *temporal, *_keys(agents, served)]
     if output is not Output.TEXT:
         at.screen.data([vars(finding) for finding in found], output)
     else:
         at.screen.show(line for finding in found for line in _told(finding))
         wrong = sum(finding.ok is False for finding in found)
-        at.screen.hint(f"{wrong} of {len(found)} need mending" if wrong else "all is well")
+        at.screen.hint(f"{wrong} of {len(found)} need mending" if wrong else "nothing needs mending")
     return exits.SETUP if any(finding.ok is False for finding in found) else exits.DONE
 
 
@@ -172,16 +173,22 @@ def _python() -> Finding:
     return Finding("python", ok, version, "" if ok else "install Python 3.11 or later, and perdure into it")
 
 
-def _agents(at: Desk, files: Sequence[str]) -> Iterator[Finding]:
+def _agents(at: Desk, files: Sequence[str]) -> tuple[Mapping[str, Agent], Finding]:
     try:
         found = at.world.agents(files)
     except AgentLoadError as error:
-        named = bool(files or os.environ.get("PERDURE_AGENTS"))
-        yield Finding("agents", False if named else None, str(error), "perdure doctor FILE")
-        return
-    yield Finding("agents", True, ", ".join(found))
-    for protocol in dict.fromkeys(agent.protocol for agent in found.values()):
+        named = bool(files or os.environ.get(VARIABLE))
+        return {}, Finding("agents", False if named else None, str(error), "perdure doctor FILE")
+    return found, Finding("agents", True, ", ".join(found))
+
+
+def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
+    """The keys that count are the worker's: where one runs already, a key missing here need not be wrong."""
+    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
         keys = _KEYS.get(protocol, ())
-        held = [key for key in keys if os.environ.get(key)]
-        wanted = f"export {keys[0]}=... in the worker's terminal" if keys else ""
-        yield Finding(f"key for {protocol}", bool(held), held[0] if held else "none", "" if held else wanted)
+        held = next((key for key in keys if os.environ.get(key)), "")
+        if held or not keys:
+            yield Finding(f"key for {protocol}", True, held or "none needed")
+        else:
+            wanted = f"export {keys[0]}=..., then start the worker anew"
+            yield Finding(f"key for {protocol}", None if served else False, "none in this terminal", wanted)

@@ -183,7 +183,7 @@ async def _until_settled(runs: RunsPort, run_id: str, request: Request, settled:
 
 def _came_of(seen: Trace, request: Request) -> bool:
     """Whether the request is settled and its call, if any, has ended or asks again."""
-    if not any(asked.request.id == request.id and asked.settled for asked in seen.all_asked):
+    if not any(asked.request.id == request.id and asked.until for asked in seen.all_asked):
         return False
     call = seen.call(request)
     return call is None or call.state not in ("pending", "running")

@@ -68,7 +68,9 @@ class Prompter:
             choice, words = Choice.APPROVE, "approved by --yes"
         else:
             asked = [asked for asked in seen.waiting if asked.request.id == request.id]
-            self._desk.screen.hint(*(line for one in asked for line in text.request(seen, one, self._desk.view())))
+            self._desk.screen.hint(
+                *(line for one in asked for line in text.request(seen, one, self._desk.view(), commands=False))
+            )
             choice, words = await self._answer(request)
         if choice is None:
             self._desk.screen.hint("left waiting: see perdure inbox")

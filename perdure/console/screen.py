@@ -3,6 +3,7 @@
 Texts never pass through Rich's markup, and what is not a terminal gets each line whole, without a style.
 """
 
+import io
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
@@ -92,5 +93,5 @@ def rows(line: Line, width: int, console: Console) -> list[Text]:
 def plain_encoding() -> None:
     """What a stream's encoding lacks is shown escaped, instead of ending the command."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -117,7 +117,7 @@ class History:
         self._add(e.ActivityStarted, activity_id, attempt, worker, last_failure, seconds=seconds)
         if failure:
             self._add(e.ActivityFailed, activity_id, *failure)
-        else:
+        elif result is not None:
             self._add(e.ActivityCompleted, activity_id, result.model_dump(mode="json"))
 
     def open(self, model: str = "claude-scripted", *, turns: int = 12, **tried: Any) -> None:

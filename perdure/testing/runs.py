@@ -80,11 +80,18 @@ class InMemoryRuns:
     async def find_request(self, request_id: str) -> tuple[RunRow, Request]:
         rows = [history.row() for history in self._histories.values()]
         found = [(row, request) for row in rows for request in row.requests if request.id.startswith(request_id)]
+        if not found:
+            self._refuse_settled(request_id)
         if len(found) != 1:
-            raise RunNotFoundError(
-                f"{len(found) or 'no'} requests wait under {request_id!r}: `perdure inbox` shows them"
-            )
+            count = len(found) or "no"
+            raise RunNotFoundError(f"{count} requests wait under {request_id!r}: `perdure inbox` shows them")
         return found[0]
+
+    def _refuse_settled(self, request_id: str) -> None:
+        for history in self._histories.values():
+            for settled in history.settled.values():
+                if settled.request.startswith(request_id):
+                    raise AlreadyDecidedError(history.run_id, settled)
 
     async def events(self, run_id: str) -> Sequence[e.Event]:
         return list(self._history(run_id).events)

@@ -236,8 +236,8 @@ def ruled(ruling: Ruling, asked: Asked, view: View) -> str:
     return f"{ruling.choice} by {inert.line(ruling.by)} ({proof}), {when}, after {waited}{reason}{result}{refused}"
 
 
-def request(trace: Trace, asked: Asked, view: View) -> Iterator[Line]:
-    """One item of the inbox: all one needs to decide, and the commands."""
+def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True) -> Iterator[Line]:
+    """One item of the inbox: all one needs to decide, and (unless one is just being asked) the commands."""
     wanted = asked.request
     yield Line(
         (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(inert.line(wanted.title)))
@@ -250,7 +250,7 @@ def request(trace: Trace, asked: Asked, view: View) -> Iterator[Line]:
     call = trace.call(wanted)
     if call:
         yield from call_lines(call.tool, call.arguments, call.effect)
-        yield from _field("bytes", f"sha256 {call.digest}", "dim")
+        yield from _field("sha256", call.digest, "dim")
         yield from _field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
     yield from _field("why", inert.line(wanted.reason), "ask")
     yield from _field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
@@ -258,7 +258,8 @@ def request(trace: Trace, asked: Asked, view: View) -> Iterator[Line]:
         yield from _field("said", ruled(ruling, asked, view), "dim")
     for choice in CHOICES[wanted.kind]:
         yield from _field(choice.value.replace("_", " "), _MEANING[choice], "dim")
-        yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, _COLUMN)
+        if commands:
+            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, _COLUMN)
 
 
 def command(request_id: str, choice: Choice) -> str:

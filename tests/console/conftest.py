@@ -1,0 +1,126 @@
+"""The verbs over runs in memory: every part is the shipped one, Temporal alone is not there."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from perdure import Agent
+from perdure.console.desk import Desk, Finding, World
+from perdure.console.entry import app
+from perdure.console.port import RunsPort, UnreachableError
+from perdure.core.contracts import Choice, Effect, RequestKind, RunState
+from perdure.testing.histories import History, call
+from perdure.testing.runs import InMemoryRuns, Play
+from perdure.tools import discovery
+from perdure.traces.events import Event
+
+
+@dataclass
+class InMemoryWorld(World):
+    port: InMemoryRuns
+    reachable: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    saved: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+
+    async def runs(self) -> RunsPort:
+        if not self.reachable:
+            raise UnreachableError("no Temporal server answers at 'localhost:7233'")
+        return self.port
+
+    async def history_json(self, run_id: str) -> str:
+        return f'{{"saved": "{run_id}"}}'
+
+    async def read_history(self, text: str) -> Sequence[Event]:
+        try:
+            return self.saved[text]
+        except KeyError:
+            raise ValueError("it holds no Temporal history as JSON") from None
+
+    def agents(self, specs: Sequence[str]) -> Mapping[str, Agent]:
+        return discovery.load(specs)
+
+    @asynccontextmanager
+    async def server(self, told: Callable[[str], None]) -> AsyncIterator[str]:
+        yield "in memory"
+
+    async def survey(self) -> AsyncIterator[Finding]:
+        for finding in self.findings:
+            yield finding
+
+    async def work(self, specs: Sequence[str]) -> int:
+        return 0
+
+    def command(self, *words: str) -> Sequence[str]:
+        return ["true", *words]
+
+
+def leave_desk(history: History) -> Play:
+    """Looks up, asks before it books, answers."""
+    history.open()
+    history.think("I need the entitlement.", calls=[call("hr_lookup", {"name": "Zoë"})])
+    history.act(0, '{"left": 7}')
+    booking = call("book_leave", {"days": 3, "from": "2026-12-14"}, ask="it acts", effect=Effect.ONCE)
+    history.think("3 of 7 can be booked.", calls=[booking])
+    decision = yield history.ask(call=0, reason="it acts", request_id="a1b2c3d4")
+    if decision.choice is Choice.APPROVE:
+        history.act(0, '{"booking": "LV-1042"}')
+        history.think(answer="Booked as LV-1042.")
+        history.end(answer="Booked as LV-1042.")
+    else:
+        history.say(0, f"not run: an operator rejected this call: {decision.reason!r}")
+        history.think(answer="Nothing was booked.")
+        history.end(answer="Nothing was booked.")
+
+
+def stuck(history: History) -> Play:
+    """Cannot ask its model until somebody mends the key."""
+    history.open()
+    history.think_in_vain("NeedsPerson", "the key is revoked")
+    yield history.ask(reason="the key is revoked", kind=RequestKind.STUCK, request_id="57ac0000")
+    history.think(answer="Hello.")
+    history.end(answer="Hello.")
+
+
+def lost(history: History) -> Play:
+    """A payment whose outcome nobody knows."""
+    history.open()
+    history.think("Pay.", calls=[call("pay", {"amount": 5}, effect=Effect.ONCE)])
+    history.lose(0, "timeout:heartbeat", "activity Heartbeat timeout")
+    decision = yield history.ask(call=0, reason="lost", kind=RequestKind.UNKNOWN, request_id="10570000")
+    history.say(0, f"done: {decision.result}", ok=True)
+    history.think(answer=f"Paid: {decision.result}")
+    history.end(answer=f"Paid: {decision.result}")
+
+
+def ending(state: RunState) -> Callable[[History], Play]:
+    def play(history: History) -> Play:
+        history.open()
+        history.end(state, answer="7" if state is RunState.ANSWERED else "", reason="as the test wants it")
+        yield from ()
+
+    return play
+
+
+PLAYS = {"leave_desk": leave_desk, "stuck": stuck, "lost": lost, **{state.value: ending(state) for state in RunState}}
+
+
+@dataclass
+class Console:
+    """`console("list", "-o", "json")`"""
+
+    world: InMemoryWorld
+    runner: CliRunner = field(default_factory=CliRunner)
+
+    def __call__(self, *words: str, input: str | None = None) -> Result:
+        return self.runner.invoke(app(lambda: Desk(self.world, zone=UTC)), list(words), input=input)
+
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> Console:
+    monkeypatch.setenv("PERDURE_OPERATOR", "ann")
+    monkeypatch.delenv("PERDURE_AGENTS", raising=False)
+    return Console(InMemoryWorld(InMemoryRuns(plays=PLAYS)))

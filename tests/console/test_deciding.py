@@ -1,0 +1,124 @@
+"""Deciding: what is shown is what is decided on, and the operator learns what came of it."""
+
+import json
+
+import pytest
+
+from perdure.console import exits
+from perdure.console.prompting import approval
+from perdure.core.contracts import Choice, Effect
+from perdure.testing.histories import History, call
+from perdure.testing.runs import InMemoryRuns
+from tests.console.conftest import Console
+
+
+@pytest.fixture
+def waiting(console: Console) -> Console:
+    console("start", "leave_desk", "Book 3 days.", "--id", "leave-17")
+    return console
+
+
+def test_approving_shows_the_call_and_returns_what_came_of_it(waiting: Console) -> None:
+    done = waiting("approve", "a1b2", "--reason", "fine")
+    assert done.exit_code == exits.DONE
+    assert 'book_leave {"days":3,"from":"2026-12-14"}' in done.stderr
+    assert "approve  a1b2c3d4 by ann (unverified)" in done.stdout
+    assert '{"booking": "LV-1042"}' in done.stdout
+
+
+def test_a_decision_says_who_made_it(waiting: Console) -> None:
+    waiting("approve", "a1b2", "--by", "bob", "--reason", "fine")
+    assert "approve by bob (unverified)" in waiting("trace", "leave-17").stdout
+
+
+def test_the_same_decision_again_is_harmless_and_says_so(waiting: Console) -> None:
+    waiting("approve", "a1b2c3d4")
+    again = waiting("approve", "a1b2c3d4")
+    assert again.exit_code == exits.DONE
+    assert "nothing changed" in again.stdout
+
+
+def test_another_decision_comes_too_late_and_learns_who_was_first(waiting: Console) -> None:
+    waiting("approve", "a1b2c3d4")
+    late = waiting("reject", "a1b2c3d4")
+    assert late.exit_code == exits.NOT_TAKEN
+    assert "approve by 'ann'" in late.stderr
+
+
+def test_a_rejection_carries_its_reason_to_the_model(waiting: Console) -> None:
+    assert waiting("reject", "a1b2c3d4", "--reason", "wrong days").exit_code == exits.DONE
+    told = waiting("trace", "leave-17").stdout
+    assert "reject by ann" in told
+    assert "rejected not run: an operator rejected this call: 'wrong days'" in told
+
+
+def test_a_decision_as_json_holds_the_call_and_its_observation(waiting: Console) -> None:
+    told = json.loads(waiting("approve", "a1b2c3d4", "-o", "json").stdout)
+    assert (told["choice"], told["by"], told["again"]) == ("approve", "ann", False)
+    assert told["call"]["observation"] == '{"booking": "LV-1042"}'
+
+
+def test_nobody_approves_bytes_other_than_those_that_wait(console: Console) -> None:
+    """A record whose arguments are not those that the request names the digest of."""
+    history = History("forged-1")
+    history.open()
+    forged = call("pay", {"amount": 5}, ask="it acts", effect=Effect.ONCE).model_copy(
+        update={"arguments": '{"amount":9}'}
+    )
+    history.think("Pay.", calls=[forged])
+    history.ask(call=0, reason="it acts", request_id="f0f0f0f0")
+    console.world.port = InMemoryRuns([history])
+    assert console("approve", "f0f0").exit_code == exits.NOT_TAKEN
+    assert history.requests
+
+
+def test_a_lost_outcome_is_answered_with_its_result(console: Console) -> None:
+    console("start", "lost", "Pay.", "--id", "pay-1")
+    assert console("answer", "1057", "happened").exit_code == exits.USAGE
+    assert console("answer", "1057", "happened", "--result", "receipt 9").exit_code == exits.DONE
+    assert "Paid: receipt 9" in console("show", "pay-1").stdout
+
+
+def test_a_stuck_run_goes_on_once_somebody_mended_it(console: Console) -> None:
+    console("start", "stuck", "Hello.", "--id", "hello-1")
+    assert console("answer", "57ac", "retry").exit_code == exits.DONE
+    assert "answered   Hello." in console("show", "hello-1").stdout
+
+
+def test_a_choice_that_does_not_fit_is_told_what_fits(console: Console) -> None:
+    console("start", "stuck", "Hello.", "--id", "hello-1")
+    done = console("approve", "57ac")
+    assert done.exit_code == exits.NOT_TAKEN
+    assert "perdure answer 57ac0000 retry or perdure answer 57ac0000 stop" in done.stderr
+
+
+def test_a_request_nobody_knows_is_not_found(console: Console) -> None:
+    assert console("approve", "ffff").exit_code == exits.NOT_FOUND
+
+
+def test_cancelling_keeps_the_reason(waiting: Console) -> None:
+    assert waiting("cancel", "leave", "--reason", "booked by phone").exit_code == exits.DONE
+    told = waiting("watch", "leave-17")
+    assert told.exit_code == exits.CANCELLED
+    assert "booked by phone" in told.stdout
+
+
+def test_what_has_ended_cannot_be_cancelled(waiting: Console) -> None:
+    waiting("approve", "a1b2c3d4")
+    assert waiting("cancel", "leave-17").exit_code == exits.NOT_TAKEN
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("y", (Choice.APPROVE, "")),
+        ("YES\n", (Choice.APPROVE, "")),
+        ("n", (Choice.REJECT, "")),
+        ("n wrong days", (Choice.REJECT, "wrong days")),
+        ("wrong days", (Choice.REJECT, "wrong days")),
+        ("yes but later", (Choice.REJECT, "yes but later")),
+        ("", (None, "")),
+    ],
+)
+def test_only_a_plain_yes_approves_at_the_prompt(said: str, meant: tuple[Choice | None, str]) -> None:
+    assert approval(said) == meant

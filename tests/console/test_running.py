@@ -1,0 +1,89 @@
+"""Starting and following runs: what goes to stdout, and what the exit code tells."""
+
+import json
+
+import pytest
+
+from perdure.console import exits
+from perdure.core.contracts import FINAL_STATES, RunState
+from tests.console.conftest import Console
+
+
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+def test_the_exit_code_tells_how_a_run_ended(console: Console, state: RunState) -> None:
+    assert console("run", state.value, "task").exit_code == exits.OF_STATE[state]
+
+
+def test_the_codes_of_all_ends_differ() -> None:
+    codes = [value for name, value in vars(exits).items() if isinstance(value, int) and name.isupper()]
+    assert len(codes) == len(set(codes))
+
+
+def test_the_answer_goes_to_stdout_and_progress_does_not(console: Console) -> None:
+    done = console("run", "leave_desk", "Book 3 days.", "--yes")
+    assert done.exit_code == exits.DONE
+    assert "Booked as LV-1042." in done.stdout
+    assert "thinking" not in done.stdout
+    assert "I need the entitlement." in done.stderr
+    assert "decided   approve of a1b2c3d4 by ann: approved by --yes" in done.stderr
+
+
+def test_a_run_that_waits_when_time_is_over_says_so(console: Console) -> None:
+    done = console("run", "leave_desk", "Book.", "--timeout", "0.05")
+    assert done.exit_code == exits.WAITING
+    assert "perdure approve a1b2c3d4" in done.stderr
+    assert "it goes on: perdure watch leave_desk-" in done.stderr
+
+
+def test_yes_answers_approvals_alone(console: Console) -> None:
+    assert console("run", "lost", "Pay.", "--yes", "--timeout", "0.8").exit_code == exits.WAITING
+
+
+def test_a_run_as_json_is_its_trace(console: Console) -> None:
+    done = console("run", "leave_desk", "Book.", "--yes", "-o", "json")
+    told = json.loads(done.stdout)
+    assert (told["format"], told["state"], len(told["turns"])) == ("perdure.trace", "answered", 3)
+
+
+def test_a_second_start_with_the_same_id_returns_the_first_run(console: Console) -> None:
+    first = console("start", "leave_desk", "Book.", "--id", "leave-17")
+    second = console("start", "leave_desk", "Book.", "--id", "leave-17", "-o", "json")
+    assert first.stdout == "leave-17\n"
+    assert json.loads(second.stdout) == {"run_id": "leave-17", "new": False}
+    assert "nothing was started" in second.stderr
+
+
+def test_a_run_that_is_not_waited_for_gives_its_id(console: Console) -> None:
+    done = console("run", "leave_desk", "Book.", "--id", "leave-17", "--no-wait")
+    assert (done.exit_code, done.stdout) == (exits.WAITING, "leave-17\n")
+
+
+def test_a_task_can_come_from_stdin(console: Console) -> None:
+    console("start", "leave_desk", "-", "--id", "leave-17", input="Book 3 days.")
+    assert "Book 3 days." in console("show", "leave-17").stdout
+
+
+def test_an_empty_task_is_refused(console: Console) -> None:
+    assert console("run", "leave_desk", " ").exit_code == exits.USAGE
+
+
+def test_watching_an_ended_run_tells_it_again_on_stdout(console: Console) -> None:
+    console("run", "leave_desk", "Book.", "--id", "leave-17", "--yes")
+    done = console("watch", "leave-1")
+    assert done.exit_code == exits.DONE
+    assert "turn 1    thinking" in done.stdout
+    assert "Booked as LV-1042." in done.stdout
+
+
+def test_watching_as_jsonl_gives_every_event_a_line(console: Console) -> None:
+    console("run", "leave_desk", "Book.", "--id", "leave-17", "--yes")
+    events = [json.loads(line) for line in console("watch", "leave-17", "-o", "jsonl").stdout.splitlines()]
+    assert [events[0]["event"], events[-1]["event"]] == ["RunStarted", "RunEnded"]
+
+
+def test_without_a_server_run_offers_dev(console: Console) -> None:
+    console.world.reachable = False
+    done = console("run", "leave_desk", "Book.")
+    assert done.exit_code == exits.UNREACHABLE
+    assert "perdure dev FILE" in done.stderr
+    assert done.stdout == ""

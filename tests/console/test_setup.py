@@ -1,0 +1,128 @@
+"""What is wrong with a set-up is told with the next command; the process ends with the code it means."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.console import exits
+from perdure.console.desk import Finding
+from tests.console.conftest import Console
+
+ROOT = Path(__file__).parent.parent.parent
+AGENT = '''
+from perdure import Agent, tool
+
+@tool(effect="read")
+def order(order_id: str) -> str:
+    """Look up an order in the shop, by its number.
+
+    Args:
+        order_id: the number printed on the parcel.
+    """
+    return order_id
+
+@tool(effect="once", ask="amount > 100")
+def refund(amount: int) -> str:
+    """Refund."""
+    return "done"
+
+desk = Agent("refunds", model="anthropic:claude-opus-5-5", instructions="You refund.", tools=[order, refund])
+'''
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    path = tmp_path / "refunds.py"
+    path.write_text(AGENT)
+    return str(path)
+
+
+def test_agents_are_listed_with_which_calls_ask(console: Console, agent: str) -> None:
+    done = console("agents", agent)
+    assert done.exit_code == exits.DONE
+    assert "refunds  anthropic:claude-opus-5-5, at most 12 turns" in done.stdout
+    assert "read, never asks" in done.stdout
+    assert "once, asks if amount > 100" in done.stdout
+    assert "warning" in done.stderr
+
+
+def test_an_agent_is_shown_with_all_that_a_run_is_opened_with(console: Console, agent: str) -> None:
+    told = console("agents", "show", "refunds", agent).stdout
+    for needed in ("You refund.", "Look up an order in the shop", '"order_id"', "the number printed on the parcel"):
+        assert needed in told
+
+
+def test_agents_as_json(console: Console, agent: str) -> None:
+    [told] = json.loads(console("agents", agent, "-o", "json").stdout)
+    assert told["policy"]["refund"] == {"effect": "once", "asks": "asks if amount > 100"}
+    assert told["opening"]["model"] == "claude-opus-5-5"
+
+
+def test_an_agent_nobody_knows_names_those_there_are(console: Console, agent: str) -> None:
+    done = console("agents", "show", "nope", agent)
+    assert done.exit_code == exits.SETUP
+    assert "'refunds'" in done.stderr
+
+
+def test_a_file_that_does_not_load_is_a_set_up_error(console: Console, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    done = console("agents", str(broken))
+    assert done.exit_code == exits.SETUP
+    assert "ZeroDivisionError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_finds_what_is_wrong_and_says_the_next_command(
+    console: Console, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    console.world.findings = [Finding("server", False, "nothing answers", "perdure dev FILE")]
+    done = console("doctor", agent)
+    assert done.exit_code == exits.SETUP
+    assert "wrong  server: nothing answers" in done.stdout
+    assert "perdure dev FILE" in done.stdout
+    assert "export ANTHROPIC_API_KEY=..." in done.stdout
+
+
+def test_doctor_is_content_with_what_works(console: Console, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sentinel-key")
+    console.world.findings = [Finding("server", True, "localhost:7233")]
+    done = console("doctor", agent, "-o", "json")
+    assert done.exit_code == exits.DONE
+    assert all(finding["ok"] for finding in json.loads(done.stdout))
+    assert "sentinel-key" not in done.output
+
+
+def test_help_teaches_with_examples_and_exit_codes(console: Console) -> None:
+    assert "Exit codes" in console("--help").stdout
+    assert "perdure approve a1b2c3d4" in console("approve", "--help").stdout
+
+
+def test_a_wrong_option_is_a_usage_error(console: Console) -> None:
+    assert console("list", "--nope").exit_code == exits.USAGE
+
+
+def perdure(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **env}
+    command = [sys.executable, str(ROOT / "client.py"), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+
+def test_without_a_server_the_process_ends_with_the_code_that_says_so(tmp_path: Path) -> None:
+    done = perdure("list", TEMPORAL_ADDRESS="127.0.0.1:1", PERDURE_STATE=str(tmp_path))
+    assert done.returncode == exits.UNREACHABLE
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_encoding_that_lacks_a_character_shows_it_escaped(tmp_path: Path, agent: str) -> None:
+    Path(agent).write_text(AGENT.replace("in the shop", "im Geschäft"))
+    done = perdure("agents", agent, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == exits.DONE
+    assert "Gesch\\xe4ft" in done.stdout
