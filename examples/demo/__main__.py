@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -14,10 +15,10 @@ from examples.demo.kept import DemoHeldError, Folder, Play, demo_folder, new_pla
 from examples.demo.show import EndOfInputError, Show, WorkerGoneError
 from examples.demo.stage import (
     ModelGoneError,
+    Worker,
     chosen_model,
     end_leftover,
     model_at_hand,
-    start_worker,
     to_own_server,
 )
 from examples.demo.voice import Voice
@@ -26,7 +27,7 @@ from perdure.console.exits import INTERRUPTED, OF_STATE, SETUP
 from perdure.console.screen import plain_encoding
 from perdure.core import inert
 from perdure.core.contracts import Outcome
-from perdure.core.runs import UnreachableError
+from perdure.core.runs import RunNotFoundError, UnreachableError
 from perdure.temporal.embedded import DevServer, DevServerError, Running, StateHeldError
 from perdure.traces import clock, text
 from perdure.traces.lines import BLANK
@@ -84,24 +85,30 @@ async def _interruptible(voice: Voice, asked: argparse.Namespace) -> int:
 
 async def _perform(voice: Voice, asked: argparse.Namespace) -> int:
     with demo_folder() as folder:
-        unfinished = None if asked.anew else folder.unfinished()
-        play = unfinished or _begin(folder, chosen_model(os.environ, scripted=asked.scripted))
-        end_leftover(play.worker)
+        left = folder.unfinished()
+        going_on = left is not None and not asked.anew
+        play = left if left and going_on else _begin(folder, chosen_model(os.environ, scripted=asked.scripted))
+        end_leftover(left.worker if left else 0)
         with model_at_hand(play.model) as about_model:
             voice.wait_for("Temporal's server is starting")
             async with DevServer(folder.path) as server:
                 voice.ready()
                 to_own_server(server)
-                worker = start_worker(folder)
-                play = folder.keep(play.model_copy(update={"worker": worker.pid}))
-                show = Show(voice, folder, await Runs.connect(), play, worker, prompt.at_terminal() and not asked.yes)
-                try:
-                    _introduce(show, server, about_model, going_on=unfinished is not None)
+                async with Worker(folder) as worker:
+                    runs = await Runs.connect()
+                    if left and not going_on:
+                        await _give_up(runs, left)
+                    show = Show(voice, folder, runs, play, worker, prompt.at_terminal() and not asked.yes)
+                    _introduce(show, server, about_model, going_on=going_on)
                     outcome = await show.run()
                     await _conclude(show, outcome)
-                finally:
-                    await show.worker.stop()
                 return OF_STATE[outcome.state]
+
+
+async def _give_up(runs: Runs, left: Play) -> None:
+    """A run that nobody goes on with is not left waiting."""
+    with contextlib.suppress(RunNotFoundError):
+        await runs.cancel(left.run_id, reason="a new demo was begun")
 
 
 def _begin(folder: Folder, model: str) -> Play:
@@ -115,7 +122,11 @@ def _introduce(show: Show, server: Running, about_model: str, *, going_on: bool)
         began = clock.relative(play.began, datetime.now(UTC))
         voice.say(f"The leave desk, going on: this demo began {began} and was interrupted. (A new one: --anew)")
     else:
-        voice.say("The leave desk: a run that outlives its worker, asks before it acts, and acts once.")
+        voice.say(
+            "The leave desk: a run that outlives its worker, asks before it acts, and acts once.",
+            "In half a minute or so: the model looks things up, its worker is killed in mid-call, the run goes on, and "
+            "somebody has to approve.",
+        )
     voice.fact("server", f"Temporal's dev server on {server.address}, its SQLite file in {server.folder}")
     voice.fact("worker", f"process {show.worker.pid}, its log in {show.folder.worker_log.name} there")
     voice.fact("model", about_model)
@@ -132,12 +143,13 @@ async def _conclude(show: Show, outcome: Outcome) -> None:
     voice.say(f"Bookings in the HR database: {len(bookings)}")
     for booking in bookings:
         voice.fact("", inert.line(booking))
-    page = show.runs.web_url(await show.runs.find(run_id))
-    voice.fact("page", f"{page}", "command")
+    voice.say("Temporal's own page of the run:")
+    voice.link(f"{show.runs.web_url(await show.runs.find(run_id))}")
     show.folder.finish()
     if show.asks:
-        voice.say("Look at Temporal's page of the run while you like. Enter ends the demo, its server and its worker.")
-        await prompt.typed_line()
+        voice.say("It is there until you press Enter: that ends the demo, its server and its worker.")
+        with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C ends it as well
+            await prompt.typed_line()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Final
 
 from examples.demo import prompt
 from examples.demo.kept import Folder, Play
-from examples.demo.stage import WorkerProcess, start_worker
+from examples.demo.stage import Worker
 from examples.demo.voice import Voice
 from examples.leave_desk import RECORDS_TAKE, desk, leave_records
 from examples.leave_desk_model import TASK
@@ -48,7 +48,7 @@ class Show:
     folder: Folder
     runs: Runs
     play: Play
-    worker: WorkerProcess
+    worker: Worker
     asks: bool
     _narration: Narration = field(default_factory=Narration)
     _told: set[tuple[str, int, str]] = field(default_factory=set)  # attempts
@@ -60,6 +60,7 @@ class Show:
         Raises:
             WorkerGoneError, EndOfInputError: in an exception group.
         """
+        self._keep(worker=self.worker.pid)
         started = await self.runs.start(desk.name, TASK, run_id=self.play.run_id)
         seam = 0 if started.new else (await self.runs.events(self.play.run_id))[-1].id
         self.voice.wait_for("the worker is starting")
@@ -77,10 +78,17 @@ class Show:
                 task.cancel()
         return await self.runs.result(self.play.run_id)
 
+    def _keep(self, **news: object) -> None:
+        self.play = self.folder.keep(self.play.model_copy(update=news))
+
     def _tell(self, event: Event) -> None:
         if isinstance(event, ActivityStarted) and event.attempt > 1 and not self._is_news(event):
             return
-        self.voice.lines(self._narration.feed(event))
+        lines = self._narration.feed(event)
+        if isinstance(event, ActivityScheduled) and event.activity == CALL_MODEL:
+            lines.insert(0, BLANK)
+        if not isinstance(event, StandingChanged):  # what waits is shown whole, to who is asked
+            self.voice.lines(lines)
         match event:
             case ActivityScheduled(activity=activity) if activity in _WAITED_FOR:
                 self.voice.wait_for(_WAITED_FOR[activity])
@@ -100,10 +108,9 @@ class Show:
     # --- the worker ---------------------------------------------------------------------------------------------------
 
     async def _look_after_worker(self) -> None:
-        while self.worker.child.poll() is None:
+        while not self.worker.gone:
             await asyncio.sleep(_LOOK_AGAIN)
-        log = self.folder.worker_log
-        raise WorkerGoneError(f"the worker ended by itself. The end of {log}:\n{self.folder.log_end()}")
+        raise WorkerGoneError(f"the worker ended by itself. The end of {self.worker.log}:\n{self.folder.log_end()}")
 
     async def _kill_in_mid_call(self) -> None:
         """SIGKILL the worker while it runs `leave_records`, and start another."""
@@ -112,12 +119,10 @@ class Show:
         await asyncio.sleep(_INTO_THE_CALL)
         if not await self._running_here():
             return  # too late: this machine was busy, and the call has ended
-        dead = self.worker
-        dead.kill()
-        self.worker = start_worker(self.folder)
-        self.play = self.folder.keep(self.play.model_copy(update={"killed": True, "worker": self.worker.pid}))
+        dead = self.worker.kill()
+        self._keep(killed=True, worker=self.worker.pid)
         self.voice.say(
-            f"Worker {dead.pid} was in the middle of {leave_records.name} ({running.activity_id}), which takes "
+            f"Worker {dead} was in the middle of {leave_records.name} ({running.activity_id}), which takes "
             f"{RECORDS_TAKE:.0f} s on purpose. It has just been killed: SIGKILL, no goodbye.",
             f"Worker {self.worker.pid} starts in its place. Nobody tells the server: it notices by itself, after "
             f"{_SILENCE} s without a heartbeat, and has that one call made again. What was observed stays observed.",

@@ -9,8 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from examples.demo.kept import Folder
 from examples.leave_desk_model import SCRIPT
@@ -26,6 +25,7 @@ _REAL: Final = {  # a key's variable -> the model it is for
     "ANTHROPIC_API_KEY": "anthropic:claude-opus-5-5",
     "OPENAI_API_KEY": "openai:gpt-6.2-sol",
 }
+_OFFER: Final = "With ANTHROPIC_API_KEY or OPENAI_API_KEY set, a real model is asked."
 _GRACE: Final = 7.0  # seconds for a call that runs to be finished: the slowest takes five
 
 
@@ -65,8 +65,10 @@ def model_at_hand(model: str) -> Iterator[str]:
         yield f"{model}, the real one: its key is set"
         return
     with ScriptedModel(SCRIPT, record_bytes=0) as server:
-        os.environ.update(server.env() | {_VARIABLE: _SCRIPTED_AS})
-        yield f"a script, served at {server.url} and reached through Anthropic's SDK, as no key is set"
+        direct = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1")))
+        os.environ.update(server.env() | {_VARIABLE: _SCRIPTED_AS, "NO_PROXY": direct, "no_proxy": direct})
+        os.environ.pop("ANTHROPIC_AUTH_TOKEN", None)
+        yield f"a script, served at {server.url} and reached through Anthropic's SDK. ({_OFFER})"
 
 
 def to_own_server(server: Running) -> None:
@@ -77,31 +79,42 @@ def to_own_server(server: Running) -> None:
     os.environ.update(TEMPORAL_ADDRESS=server.address, TEMPORAL_CONFIG_FILE=os.devnull)
 
 
-@dataclass(frozen=True)
-class WorkerProcess:
-    """`perdure worker leave_desk.py`, as a process of its own. It ends with the demo, however that ends."""
+class Worker:
+    """`perdure worker leave_desk.py`, as a process of its own. It ends with the demo, however that ends.
 
-    child: "subprocess.Popen[bytes]"
+    Needs the environment that `model_at_hand` and `to_own_server` leave.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.log = folder.worker_log
+        os.environ["LEAVE_DESK_DB"] = str(folder.database)
+        self._child = self._started()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        return spawn(_home.command("worker", str(_home.script("examples.leave_desk"))), log=self.log)
 
     @property
     def pid(self) -> int:
-        return self.child.pid
+        return self._child.pid
 
-    def kill(self) -> None:
-        """SIGKILL: no goodbye to anyone."""
-        self.child.kill()
-        self.child.wait()
+    @property
+    def gone(self) -> bool:
+        return self._child.poll() is not None
 
-    async def stop(self) -> None:
+    def kill(self) -> int:
+        """SIGKILL, no goodbye to anyone, and another process in its place. Returns the id of the dead one."""
+        dead = self._child
+        dead.kill()
+        dead.wait()
+        self._child = self._started()
+        return dead.pid
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         """Let it finish the call it is at."""
-        await asyncio.to_thread(end, self.child, grace=_GRACE)
-
-
-def start_worker(folder: Folder) -> WorkerProcess:
-    """Needs the environment that `model_at_hand` and `to_own_server` leave."""
-    os.environ["LEAVE_DESK_DB"] = str(folder.database)
-    command = _home.command("worker", str(_home.script("examples.leave_desk")))
-    return WorkerProcess(spawn(command, log=folder.worker_log))
+        await asyncio.to_thread(end, self._child, grace=_GRACE)
 
 
 def end_leftover(pid: int) -> None:

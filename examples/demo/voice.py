@@ -41,6 +41,10 @@ class Voice:
     def fact(self, label: str, text: str, style: Style = "plain") -> None:
         self.lines(said(label, text, style=style, indent=2, hang=11))
 
+    def link(self, url: str) -> None:
+        """On one line, however long: a terminal wraps it without breaking it."""
+        self.screen.out.print(Text(f"  {url}", style="bold"), soft_wrap=True)
+
     def prompt(self, text: str) -> None:
         """Without a line's end: what is typed stands behind it."""
         self.screen.out.print(Text(f"{_BAR}{text} ", style="bold magenta"), end="", soft_wrap=True)
