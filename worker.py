@@ -39,7 +39,7 @@ def sandbox() -> SandboxedWorkflowRunner:
         access={deeds.__name__.partition(".")[0], "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
         children={"perdure": SandboxMatcher(access={"*"}, exclude={"core", "_app"})},
     )
-    passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "pydantic"}
+    passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "perdure.core.steps"}
     return SandboxedWorkflowRunner(
         restrictions=replace(SandboxRestrictions.default, invalid_modules=effects, passthrough_modules=passed)
     )

@@ -4,6 +4,7 @@ Activity ids are explicit, since records are found by them: `open`, `think-7`, `
 What is run again at a person's word gets a new one: `act-7-0r1`.
 """
 
+import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
@@ -76,7 +77,7 @@ async def call_model(asked: CallModel, activity_id: str) -> Turn:
 
 async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:
     """Run a call. On cancel the tool is told, and whatever came of it is waited for."""
-    observed: Observed = await workflow.execute_activity(
+    running = workflow.start_activity(
         RUN_TOOL,
         asked,
         result_type=Observed,
@@ -87,7 +88,18 @@ async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -
         retry_policy=_NEVER_AGAIN if call.effect is Effect.ONCE else _LOST_TOOL,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     )
-    return observed
+    return await _ended(running)
+
+
+async def _ended(running: workflow.ActivityHandle[Observed]) -> Observed:
+    """What came of an activity, also when a cancel arrives together with its result: a plain await would lose that."""
+    while not running.done():
+        try:
+            await workflow.wait([running])
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # lets a result that came in this same step be taken in
+            running.cancel()
+    return running.result()
 
 
 async def probe_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:

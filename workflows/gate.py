@@ -7,7 +7,6 @@ so a reset run asks anew and an old decision finds nothing to settle.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -18,7 +17,6 @@ from perdure.core.contracts import (
     Checked,
     Choice,
     Decision,
-    Grant,
     Request,
     RequestKind,
     Settled,
@@ -28,20 +26,11 @@ from workflows import calls
 _SETTLED_KEPT = 200  # that many late answers still learn who was first
 
 
-@dataclass(frozen=True)
 class Answer:
     """What an operator said, checked."""
 
-    decision: Decision
-    checked: Checked
-
-    @property
-    def choice(self) -> Choice:
-        return self.decision.choice
-
-    @property
-    def grant(self) -> Grant | None:
-        return self.checked.grant
+    def __init__(self, decision: Decision, checked: Checked) -> None:
+        self.decision, self.choice, self.grant = decision, decision.choice, checked.grant
 
 
 class Gate:

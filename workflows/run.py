@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
@@ -25,18 +26,8 @@ from perdure.core.contracts import (
     Start,
     State,
 )
-from perdure.core.loop import (
-    Act,
-    Finish,
-    Open,
-    Think,
-    concluded,
-    next_step,
-    unsettled,
-    with_observation,
-    with_opening,
-    with_turn,
-)
+from perdure.core.loop import concluded, next_step, unsettled, with_observation, with_opening, with_turn
+from perdure.core.steps import Act, Finish, Open, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.settle import Settling, cause
@@ -51,7 +42,7 @@ class AgentRun:
     @workflow.init
     def __init__(self, start: Any = None) -> None:
         # Checked in run(), where a start nobody can read fails the run instead of wedging its first task.
-        self._state = State.model_validate(start["state"]) if _continues(start) else State()
+        self._state = _carried(start)
         self._gate = Gate(self._state.requests, self._state.decided, self._changed)
         self._unpublished = False
 
@@ -101,7 +92,7 @@ class AgentRun:
 
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
-        settling = Settling(self._gate, agent, state.turn, state.turn_id, state.since[0].digest, call)
+        settling = Settling(self._gate, agent, state.turn, state.since[0], call)
         self._state = with_observation(self._state, await settling.observed())
 
     async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
@@ -185,8 +176,12 @@ class AgentRun:
         return RunState.ACTING if unsettled(self._state) else RunState.THINKING
 
 
-def _continues(start: Any) -> bool:
-    return isinstance(start, dict) and start.get("state") is not None
+def _carried(start: Any) -> State:
+    """The state that a run continues from; a fresh one if there is none, or none that can be read."""
+    try:
+        return Start.model_validate(start).state or State()
+    except ValidationError:
+        return State()
 
 
 def _told(error: Exception) -> str:
@@ -198,4 +193,6 @@ def _reported(call: Call, state: State) -> str:
     ref = next((ref for ref in state.observed if ref.call == call.index), None)
     if ref is None:
         return f"{call.title}: not run"
+    if ref.kind == "advice":
+        return f"{call.title}: not run, it was refused"
     return f"{call.title}: {ref.text or ('ran' if ref.ok else 'ended in an error')}"

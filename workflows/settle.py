@@ -8,8 +8,6 @@ run:    ok, error     -> observation
         lost, unknown -> probe -> observation, or the operator: happened, run it again (same key), give up
 """
 
-from dataclasses import dataclass
-
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
@@ -32,19 +30,17 @@ from workflows import calls
 from workflows.gate import Answer, Gate, request_for
 
 
-@dataclass
 class Settling:
-    """The way of one call. `runs` counts its sendings to a worker: each has an activity id of its own."""
+    """The way of one call. `_runs` counts its sendings to a worker: each has an activity id of its own."""
 
-    gate: Gate
-    agent: str
-    turn: int
-    turn_id: str
-    turn_digest: str
-    call: Call
-    grant: Grant | None = None
-    runs: int = 0
-    _latest: str = ""  # activity id of the latest sending
+    def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call) -> None:
+        self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
+        root = workflow.info().first_execution_run_id
+        self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
+        self._grant: Grant | None = None
+        self._runs = 0
+        self._latest = ""  # activity id of the latest sending
+        self._doubt = ""  # why it may have taken effect, while nobody knows
 
     async def observed(self) -> Ref:
         """What came of the call. On cancel, what came of it until then."""
@@ -58,20 +54,27 @@ class Settling:
                     case Ending.ASK:
                         why = seen.reason
                     case Ending.UNKNOWN:
+                        self._doubt = seen.reason or "no answer came"
                         if settled := await self._resolved(seen.reason):
                             return settled
-                        why = ""
+                        why = self._doubt = ""
                     case _:
                         return self._recorded(seen)
         except BaseException as error:
             if is_cancelled_exception(error):
-                return self._said("not run: the run was cancelled first", ok=False)
+                return self._cut_short()
             raise
+
+    def _cut_short(self) -> Ref:
+        """What can be said of a call that was waiting when the run was cancelled."""
+        if self._doubt:
+            return self._said(f"outcome unknown: it may have taken effect ({self._doubt})", ok=False)
+        return self._said("not run: the run was cancelled first", ok=False)
 
     async def _rejection(self, why: str) -> Ref | None:
         answer = await self._ask(RequestKind.APPROVAL, why)
         if answer.choice is Choice.APPROVE:
-            self.grant = answer.grant
+            self._grant = answer.grant
             return None
         reason = f" The operator's words: {answer.decision.reason!r}." if answer.decision.reason.strip() else ""
         return self._said(
@@ -84,8 +87,8 @@ class Settling:
         """Send the call to a worker until one tells what came of it."""
         while True:
             self.gate.refuse_when_closed()
-            activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self.runs}" if self.runs else "")
-            self.runs += 1
+            activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._runs}" if self._runs else "")
+            self._runs += 1
             self._latest = activity_id
             try:
                 return await calls.run_tool(self.call, self._message(), activity_id, turn=self.turn)
@@ -110,7 +113,7 @@ class Settling:
     async def _resolved(self, why: str) -> Ref | None:
         """What became of a call with unknown outcome; None: it did not happen, run it again with the same key."""
         if self.gate.closed:
-            return self._said(f"outcome unknown: it may have taken effect ({why})", ok=False)
+            return self._cut_short()
         if self.call.probe:
             probed = await self._probe()
             if probed.ending is not Ending.UNKNOWN:
@@ -133,7 +136,7 @@ class Settling:
 
     async def _probe(self) -> Observed:
         """OK: it happened. ERROR: it surely did not."""
-        activity_id = f"probe-{self.turn}-{self.call.index}" + (f"r{self.runs}" if self.runs > 1 else "")
+        activity_id = f"probe-{self.turn}-{self.call.index}" + (f"r{self._runs}" if self._runs > 1 else "")
         self._latest = activity_id
         try:
             return await calls.probe_tool(self.call, self._message(), activity_id, turn=self.turn)
@@ -147,7 +150,7 @@ class Settling:
             kind,
             why,
             turn=self.turn,
-            turn_id=self.turn_id,
+            turn_id=self.turn_ref.id,
             call=self.call.index,
             tool=self.call.name,
             title=self.call.title,
@@ -155,21 +158,16 @@ class Settling:
         )
         return await self.gate.ask(request, key=self._key)
 
-    @property
-    def _key(self) -> str:
-        root = workflow.info().first_execution_run_id
-        return idempotency_key(root, self.turn, self.call.index, self.call.name, self.call.digest)
-
     def _message(self) -> RunTool:
         return RunTool(
             agent=self.agent,
             turn=self.turn,
-            turn_id=self.turn_id,
-            turn_digest=self.turn_digest,
+            turn_id=self.turn_ref.id,
+            turn_digest=self.turn_ref.digest,
             call=self.call.index,
             digest=self.call.digest,
             key=self._key,
-            grant=self.grant,
+            grant=self._grant,
         )
 
     def _recorded(self, seen: Observed) -> Ref:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -23,9 +24,14 @@ def of_canonical(canonical: bytes) -> str:
     return hashlib.sha256(canonical).hexdigest()[:32]
 
 
-def chained(before: str, *following: str) -> str:
-    """The digest of a transcript (32 hex digits), extended by what follows: cost is that of the extension."""
-    return hashlib.sha256("\n".join((before, *following)).encode()).hexdigest()[:32]
+def of_transcript(before: str, task: str, digests: Iterable[str]) -> str:
+    """The digest (32 hex digits) of the transcript `before`, extended. It begins with the task's own.
+
+    It is computed over what is recorded, never over messages as a provider takes them, and costs what the extension
+    costs, however long the transcript.
+    """
+    material = "\n".join((before or of_bytes(task)[:32], *digests))
+    return hashlib.sha256(material.encode()).hexdigest()[:32]
 
 
 def idempotency_key(root: str, turn: int, call: int, tool: str, arguments_digest: str) -> str:

@@ -11,8 +11,6 @@ The rules, in order:
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
 """
 
-from dataclasses import dataclass
-
 from perdure.core.contracts import (
     Call,
     CallModel,
@@ -25,8 +23,8 @@ from perdure.core.contracts import (
     Turn,
     Verdict,
 )
-from perdure.core.digests import of_bytes
-from perdure.core.transcript import extended
+from perdure.core.digests import of_bytes, of_transcript
+from perdure.core.steps import Act, Finish, NextStep, Open, Think
 
 _BLANKS_IN_A_ROW = 3
 _BLANK_NOTE = (
@@ -40,33 +38,6 @@ _SPENT_NOTE = (
     "The budget of {turns} turns is spent: no tool can be called any more. Answer now with what the observations so "
     "far support, and say plainly what is not known or was not done."
 )
-
-
-@dataclass(frozen=True)
-class Open:
-    """Record what the model is to be offered."""
-
-
-@dataclass(frozen=True)
-class Think:
-    """Ask the model for its next turn."""
-
-    call: CallModel
-
-
-@dataclass(frozen=True)
-class Act:
-    """Settle these calls, all at once."""
-
-    calls: tuple[Call, ...]
-
-
-@dataclass(frozen=True)
-class Finish:
-    outcome: Outcome
-
-
-NextStep = Open | Think | Act | Finish
 
 
 def next_step(agent: str, task: str, state: State) -> NextStep:
@@ -97,7 +68,7 @@ def _question(agent: str, task: str, state: State, opened: Opened) -> CallModel:
         previous=state.turn_id,
         before=state.digest,
         since=since,
-        after=extended(state.digest, task, (ref.digest for ref in since)),
+        after=of_transcript(state.digest, task, (ref.digest for ref in since)),
         tools=not spent,
     )
 

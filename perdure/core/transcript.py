@@ -5,12 +5,12 @@ digest; `previous` names the model activity before, so the whole conversation is
 an event that the workflow had not seen yet is never part of it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.core.contracts import CallModel, Observation, Opening, RecordedTurn, Ref, Start
-from perdure.core.digests import chained, of_bytes
+from perdure.core.digests import of_bytes
 
 
 class RecordGapError(Exception):
@@ -134,8 +134,3 @@ def recorded_digest(record: Record, ref: Ref) -> str:
         case _:
             digest: str = record.result(ref.id)["digest"]
             return digest
-
-
-def extended(before: str, task: str, digests: Iterable[str]) -> str:
-    """The transcript's digest after more was recorded. It begins with the task's own."""
-    return chained(before or of_bytes(task)[:32], *digests)

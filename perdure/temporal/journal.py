@@ -17,7 +17,8 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.client import Client
 
 from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Start
-from perdure.core.transcript import Entry, Record, RecordGapError, chain, entries, extended, opening, recorded_digest
+from perdure.core.digests import of_transcript
+from perdure.core.transcript import Entry, Record, RecordGapError, chain, entries, opening, recorded_digest
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
 
@@ -220,6 +221,6 @@ def _grown(record: Record, kept: Conversation, asked_by: str, asked: CallModel, 
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
-        digest=extended(kept.digest, record.start.task, digests),
+        digest=of_transcript(kept.digest, record.start.task, digests),
         asked_by=asked_by,
     )

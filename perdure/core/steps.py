@@ -1,0 +1,36 @@
+"""What may happen next in a run: the sum type that `perdure.core.loop` computes and the workflow acts on.
+
+Declarations only, like `perdure.core.contracts`: it passes through the workflow sandbox, where making a dataclass anew
+for every run costs more than a step.
+"""
+
+from dataclasses import dataclass
+
+from perdure.core.contracts import Call, CallModel, Outcome
+
+
+@dataclass(frozen=True)
+class Open:
+    """Record what the model is to be offered."""
+
+
+@dataclass(frozen=True)
+class Think:
+    """Ask the model for its next turn."""
+
+    call: CallModel
+
+
+@dataclass(frozen=True)
+class Act:
+    """Settle these calls, all at once."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Finish:
+    outcome: Outcome
+
+
+NextStep = Open | Think | Act | Finish
