@@ -93,11 +93,7 @@ class Desk:
 
     @property
     def operator(self) -> str:
-        """Who decides, if --by does not say: $PERDURE_OPERATOR or the login name."""
-        try:
-            return os.environ.get("PERDURE_OPERATOR") or getpass.getuser()
-        except (KeyError, OSError):
-            return "unknown"
+        return operator()
 
     def view(self, *, full: bool = False) -> View:
         now = datetime.now(UTC)
@@ -128,6 +124,14 @@ class Desk:
     def _refused(self, error: Exception, code: int) -> int:
         self.screen.error(inert.block(str(error)))
         return code
+
+
+def operator() -> str:
+    """Who decides, if --by does not say: $PERDURE_OPERATOR or the login name."""
+    try:
+        return os.environ.get("PERDURE_OPERATOR") or getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def desk(context: typer.Context) -> Desk:

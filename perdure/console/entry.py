@@ -6,21 +6,25 @@ that `--help` and `agents` answer at once.
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
 import perdure
 from perdure import _home
 from perdure.console import checking, deciding, exits, reading, running, screen, serving
-from perdure.console.desk import Desk, Finding, SetupError, World
-from perdure.console.port import RunsPort
+from perdure.console.desk import Desk, Finding, SetupError, World, operator
 from perdure.core import inert
 from perdure.tools import discovery
 from perdure.tools.agents import Agent
 from perdure.traces.events import Event
+
+if TYPE_CHECKING:
+    from perdure.temporal.runs import Runs
 
 
 def app(desk: Callable[[], Desk]) -> typer.Typer:
@@ -94,15 +98,15 @@ def _bug() -> int:
 class Real(World):
     """Temporal, an author's agents, and processes of our own."""
 
-    async def runs(self) -> RunsPort:
+    async def runs(self) -> "Runs":
+        """Under the operator's own name, so that starts and cancels say whose they are (unverified)."""
+        from perdure.temporal.connect import connect
         from perdure.temporal.runs import Runs
 
-        return await Runs.connect()
+        return Runs(await connect(identity=f"{operator()}@{socket.gethostname()}"))
 
     async def history_json(self, run_id: str) -> str:
-        from perdure.temporal.runs import Runs
-
-        return await (await Runs.connect()).history_json(run_id)
+        return await (await self.runs()).history_json(run_id)
 
     async def read_history(self, text: str) -> Sequence[Event]:
         from perdure.temporal.saved import saved

@@ -108,6 +108,8 @@ async def _runs(at: Desk) -> RunsPort:
     try:
         return await at.world.runs()
     except UnreachableError as error:
+        if "perdure dev" in str(error):
+            raise
         raise UnreachableError(f"{error}\nA server and a worker in one terminal: perdure dev FILE") from None
 
 

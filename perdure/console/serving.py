@@ -120,7 +120,9 @@ class Bench:
             self._at.screen.hint(f"{kept}; waiting for a change")
             return
         old, self._worker = self._worker, await self._spawn("worker", *self._files)
-        if old:
+        if old is None:
+            self._at.screen.hint("in another terminal: perdure run AGENT 'TASK', perdure inbox; here Ctrl-C ends it")
+        else:
             task = asyncio.create_task(_end(old))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)

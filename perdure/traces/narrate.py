@@ -157,10 +157,8 @@ class Narration:
                 yield from self._waiting(event, request)
 
     def _waiting(self, event: e.Event, request: Request) -> Iterator[Line]:
-        about = inert.line(request.tool) or "the model"
-        kind = "approval of" if request.kind is RequestKind.APPROVAL else f"{request.kind.value}:"
-        yield from self._said(
-            event, "waits", f"{kind} {about} — {inert.line(request.reason, self._limit)}", "ask", "ask"
-        )
+        kind = "approval of" if request.kind is RequestKind.APPROVAL else request.kind.value
+        what = f"{kind} {inert.line(request.tool)}".rstrip()
+        yield from self._said(event, "waits", f"{what} — {inert.line(request.reason, self._limit)}", "ask", "ask")
         for choice in CHOICES[request.kind]:
             yield from self._said(event, "", text.command(request.id, choice), "command")
