@@ -1,0 +1,120 @@
+"""The demo as people start it: real server, real worker, real kills, and nothing left behind."""
+
+import re
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.demo.conftest import ON_LINUX, Playing
+
+pytestmark = [ON_LINUX, pytest.mark.timeout(300)]
+Play = Callable[..., Playing]
+INTERRUPTED = 130
+
+
+def bookings(state: Path) -> int:
+    with closing(sqlite3.connect(state / "demo" / "hr.sqlite")) as hr:
+        [count] = hr.execute("SELECT count(*) FROM bookings").fetchone()
+    return int(count)
+
+
+def trace_of(shown: str) -> str:
+    return shown[shown.index("This is the trace") :]
+
+
+def test_the_worker_is_killed_in_mid_call_and_the_run_answers_with_one_booking(play: Play, state: Path) -> None:
+    demo = play()
+    assert demo.end() == 0, demo.shown
+
+    killed = re.search(r"Worker (\d+) was in the middle of leave_records.*SIGKILL", demo.shown)
+    other = re.search(r"Worker (\d+) starts in its place", demo.shown)
+    assert killed
+    assert other
+    assert {int(killed[1]), int(other[1])} <= demo.started
+    assert f"leave_records: attempt 2 on {other[1]}@" in demo.shown
+
+    trace = trace_of(demo.shown)
+    for observed in ('{"entitlement_days": 28}', '{"taken_days": 19, "pending_days": 2}', "pending days count as used"):
+        assert observed in trace
+    assert 'calculator {"expression":"28 - 19 - 2"}' in trace
+    assert "why      it acts" in demo.shown
+    assert "approve by demo" in trace
+    assert "each stands in an observation" in trace
+    assert "You have 7 days of holiday left, and 3 of them are booked" in trace
+
+    assert "Bookings in the HR database: 1" in demo.shown
+    assert bookings(state) == 1
+    assert re.search(r"http://127\.0\.0\.1:\d+/namespaces/default/workflows/leave-\w+/[\w-]+/history", demo.shown)
+    assert not (state / "demo" / "play.json").exists()  # the next one begins anew
+    assert demo.left_behind() == set()
+
+
+@pytest.mark.slow
+def test_interrupted_anywhere_it_goes_on_where_it_was_and_leaves_no_process_behind(play: Play, state: Path) -> None:
+    """One run, through five demos: each ends another way, at another place."""
+    starting = play(terminal=True)
+    starting.until("server")
+    starting.tell(signal.SIGINT)
+    assert starting.end() == INTERRUPTED
+    assert "goes on" in starting.shown
+    assert starting.left_behind() == set()
+
+    in_the_call = play(terminal=True)
+    in_the_call.until("call      leave_records")
+    in_the_call.tell(signal.SIGINT)
+    assert in_the_call.end() == INTERRUPTED
+    assert in_the_call.left_behind() == set()
+
+    while_silent = play("--yes")
+    while_silent.until("call      leave_records")
+    while_silent.tell(signal.SIGKILL)
+    assert while_silent.end() == -signal.SIGKILL
+    assert while_silent.left_behind() == set()
+
+    while_asked = play(terminal=True)
+    while_asked.until("Approve?")
+    while_asked.tell(signal.SIGTERM)
+    assert while_asked.end() == INTERRUPTED
+    assert while_asked.left_behind() == set()
+    assert bookings(state) == 0
+
+    last = play(terminal=True)
+    last.until("Approve?")
+    last.type("n too many are away")
+    last.until("Enter")
+    last.type("")
+    assert last.end() == 0
+    assert last.left_behind() == set()
+    runs = {run for each in (starting, last) for run in re.findall(r"run +(leave-\w+)", each.shown)}
+    assert len(runs) == 1
+    assert "going on" in last.shown
+    assert "reject" in trace_of(last.shown)
+    assert "Nothing was booked: an operator declined it, saying: too many are away." in " ".join(last.shown.split())
+    assert "Bookings in the HR database: 0" in last.shown
+    assert bookings(state) == 0
+
+
+@pytest.mark.slow
+def test_interrupted_before_the_server_is_up_it_leaves_nothing(play: Play) -> None:
+    demo = play(terminal=True)
+    demo.until("starting")
+    demo.tell(signal.SIGINT)
+    assert demo.end() == INTERRUPTED
+    assert demo.left_behind() == set()
+
+
+@pytest.mark.slow
+def test_begun_anew_it_leaves_the_old_run_cancelled_and_plays_another(play: Play, state: Path) -> None:
+    first = play("--yes")
+    first.until("call      leave_records")
+    first.tell(signal.SIGINT)
+    assert first.end() == INTERRUPTED
+    second = play("--yes", "--anew")
+    assert second.end() == 0
+    [old], [new] = ({*re.findall(r"run +(leave-\w+)", each.shown)} for each in (first, second))
+    assert old != new
+    assert bookings(state) == 1
