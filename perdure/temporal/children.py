@@ -5,6 +5,7 @@ On Linux the kernel ends the child when its parent dies, however it dies (PR_SET
 behind; it is then found again through the state folder.
 """
 
+import asyncio
 import fcntl
 import os
 import socket
@@ -12,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -82,15 +83,15 @@ def _hold(port: int, held: ExitStack) -> int:
     return chosen
 
 
-@contextmanager
-def sole_starter(folder: Path, *, within: float) -> Iterator[None]:
+@asynccontextmanager
+async def sole_starter(folder: Path, *, within: float) -> AsyncIterator[None]:
     """One process at a time, among all that start something in `folder`. Raises TimeoutError after `within` seconds."""
     limit = time.monotonic() + within
     with (folder / "starting.lock").open("w") as lock:
         while not _locked(lock.fileno()):
             if time.monotonic() > limit:
                 raise TimeoutError(f"another process has been starting a server in {str(folder)!r} for {within:.0f} s")
-            time.sleep(0.05)
+            await asyncio.sleep(0.05)
         yield
 
 

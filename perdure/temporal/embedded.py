@@ -112,7 +112,13 @@ class DevServer:
         """Raises DevServerError when it does not come up, StateHeldError when somebody mute holds the folder."""
         if self.owned:
             raise DevServerError(f"this server was started before, for {str(self.folder)!r}; stop it first")
-        with sole_starter(self.folder, within=_UP_WITHIN):
+        try:
+            return await self._start_or_join()
+        except TimeoutError as error:
+            raise StateHeldError(str(error)) from None
+
+    async def _start_or_join(self) -> Running:
+        async with sole_starter(self.folder, within=_UP_WITHIN):
             said = _remembered(self.folder)
             if not (said and _alive(said)):
                 return await self._start_own(_ports(said))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from asyncio import run
+from asyncio import gather, run
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,17 @@ async def test_a_second_start_joins_and_its_stop_stops_nothing(tmp_path: Path) -
         assert not second.owned
         await second.stop()
         assert running(tmp_path) == server
+
+
+async def test_of_two_that_start_at_once_one_starts_and_the_other_joins(tmp_path: Path) -> None:
+    both = [DevServer(tmp_path, fast=True, ui=False) for _ in range(2)]
+    try:
+        first, second = await gather(*(server.start() for server in both))
+        assert first == second
+        assert [server.owned for server in both].count(True) == 1
+    finally:
+        for server in both:
+            await server.stop()
 
 
 async def test_a_restart_keeps_the_runs_and_the_ports(tmp_path: Path) -> None:
