@@ -63,23 +63,24 @@ def test_interrupted_anywhere_it_goes_on_where_it_was_and_leaves_no_process_behi
     assert "goes on" in starting.shown
     assert starting.left_behind() == set()
 
-    in_the_call = play(terminal=True)
+    in_the_call = play()
     in_the_call.until("call      leave_records")
-    in_the_call.tell(signal.SIGINT)
-    assert in_the_call.end() == INTERRUPTED
+    in_the_call.tell(signal.SIGKILL)
+    assert in_the_call.end() == -signal.SIGKILL
     assert in_the_call.left_behind() == set()
 
-    while_silent = play("--yes")
-    while_silent.until("call      leave_records")
-    while_silent.tell(signal.SIGKILL)
-    assert while_silent.end() == -signal.SIGKILL
-    assert while_silent.left_behind() == set()
+    in_the_silence = play(terminal=True)
+    in_the_silence.until("starts in its place")
+    in_the_silence.tell(signal.SIGINT)
+    assert in_the_silence.end() == INTERRUPTED
+    assert in_the_silence.left_behind() == set()
 
     while_asked = play(terminal=True)
     while_asked.until("Approve?")
     while_asked.tell(signal.SIGTERM)
     assert while_asked.end() == INTERRUPTED
     assert while_asked.left_behind() == set()
+    assert "starts in its place" not in while_asked.shown  # one kill is enough
     assert bookings(state) == 0
 
     last = play(terminal=True)
