@@ -93,7 +93,8 @@ class AgentRun:
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
         settling = Settling(self._gate, agent, state.turn, state.since[0], call)
-        self._state = with_observation(self._state, await settling.observed())
+        ref = await settling.observed()  # first: siblings change the state meanwhile
+        self._state = with_observation(self._state, ref)
 
     async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
         """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
