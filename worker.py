@@ -20,8 +20,10 @@ from perdure import Agent
 from perdure.console.logs import log_to_stderr
 from perdure.core.contracts import TASK_QUEUE
 from perdure.core.runs import UnreachableError
+from perdure.providers.registry import warm
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import state_folder
+from perdure.temporal.journal import Journal
 from perdure.temporal.search_attributes import SearchAttributesMissingError, ensure_search_attributes
 from perdure.tools.discovery import AgentLoadError, load
 
@@ -52,13 +54,14 @@ def build(
     task_queue: str = TASK_QUEUE,
     key: bytes | None = None,
     max_cached_workflows: int = 1000,
+    journal: Journal | None = None,
 ) -> Worker:
     """A worker for these agents. A bug in workflow code fails its run; drift suspends it until a fix is deployed."""
     return Worker(
         client,
         task_queue=task_queue,
         workflows=workflows.WORKFLOWS,
-        activities=deeds.activities(agents, key or grant_key(state_folder())),
+        activities=deeds.activities(agents, key or grant_key(state_folder()), journal),
         workflow_runner=sandbox(),
         sticky_queue_schedule_to_start_timeout=_STICKY,
         graceful_shutdown_timeout=_GRACE,
@@ -72,6 +75,7 @@ async def main(specs: Sequence[str] = ()) -> int:
     log_to_stderr()
     try:
         agents = load(specs)
+        await asyncio.to_thread(warm, {agent.protocol for agent in agents.values()})
         client = await connect(identity=identity(agents))
         await ensure_search_attributes(client)
     except (AgentLoadError, SearchAttributesMissingError, UnreachableError) as error:

@@ -13,9 +13,11 @@ from perdure.temporal.journal import Journal
 __all__ = ["activities"]
 
 
-def activities(agents: Mapping[str, Agent], grant_key: bytes) -> list[Callable[..., Any]]:
+def activities(
+    agents: Mapping[str, Agent], grant_key: bytes, journal: Journal | None = None
+) -> list[Callable[..., Any]]:
     """What a worker serves for these agents. `grant_key` seals grants: the same on every worker of a task queue."""
-    journal = Journal()
+    journal = journal or Journal()
     models, tools = Models(agents, journal), Tools(agents, journal, grant_key)
     return [
         Openings(agents, journal).open_run,

@@ -1,5 +1,7 @@
 """A real server for the session, and a stage on it for each test: an agent, a worker, and a model that plays a script.
 
+Used by tests/workflow and tests/trial_cases.
+
 Every stage checks, as it ends, what must hold of every run: the strict model refused no request, and each history
 replays on a cold process with the sandbox in force.
 """
@@ -9,18 +11,20 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from temporalio.client import Client
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, Worker
 
 import worker
 from perdure import Agent, Budget, Runs
-from perdure.core.contracts import CALL_MODEL, Choice, Decision, Outcome, Request
+from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
+from perdure.temporal.journal import Journal
 from perdure.testing import Script, ScriptedModel
 from perdure.traces.events import ActivityCompleted, ActivityScheduled, Event
 from workflows import WORKFLOWS
@@ -35,6 +39,8 @@ MODELS = {
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    for vendor in ("anthropic", "openai"):  # a worker imports them at its first call, and on a busy machine that is slow
+        import_module(vendor)
     async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
         yield running.address
 
@@ -48,7 +54,30 @@ class Stage:
     agent: Agent
     model: ScriptedModel
     task_queue: str
+    cached: int = 1000
+    journal: Journal | None = None
     started: list[str] = field(default_factory=list)
+    _serving: Worker | None = None
+
+    async def serve(self, agent: Agent | None = None) -> None:
+        """Start a worker, in this process, that knows nothing of what was before; first stop the one that is there."""
+        await self.rest()
+        self.agent = agent or self.agent
+        self._serving = worker.build(
+            self.client,
+            {self.agent.name: self.agent},
+            task_queue=self.task_queue,
+            key=GRANT_KEY,
+            max_cached_workflows=self.cached,
+            journal=self.journal,
+        )
+        await self._serving.__aenter__()
+
+    async def rest(self) -> None:
+        """Stop the worker as a deploy does."""
+        serving, self._serving = self._serving, None
+        if serving:
+            await serving.__aexit__(None, None, None)
 
     async def start(self, task: str = "do it", run_id: str | None = None) -> str:
         started = await self.runs.start(self.agent.name, task, run_id=run_id or f"run-{uuid.uuid4().hex[:12]}")
@@ -75,6 +104,12 @@ class Stage:
         )
         return await self.runs.decide(run_id, decision)
 
+    async def decide_by_signal(self, run_id: str, request: Request, choice: Choice, **more: Any) -> None:
+        """Decide without waiting for an answer: works with no worker up."""
+        said = {"id": str(uuid.uuid4()), "by": "ann", "digest": request.digest, **more}
+        decision = Decision(request=request.id, choice=choice, **said)
+        await self.client.get_workflow_handle(run_id).signal(DECIDE, decision)
+
     async def observations(self, run_id: str) -> list[str]:
         """What run_tool recorded, in the order of the history."""
         done = [e for e in await self.runs.events(run_id) if isinstance(e, ActivityCompleted)]
@@ -83,6 +118,24 @@ class Stage:
     def heard(self, request: int = -1) -> str:
         """The whole body of one request to the model, as text."""
         return str(self.model.requests[request].body)
+
+    def results(self, request: int = -1) -> list[tuple[str, str]]:
+        """(call id, text) of every tool result in one request to the model, in order, whatever the protocol."""
+        body = self.model.requests[request].body
+        if "input" in body:
+            return [(i["call_id"], i["output"]) for i in body["input"] if i.get("type") == "function_call_output"]
+        found = []
+        for message in body["messages"]:
+            if message["role"] == "tool":
+                found.append((message["tool_call_id"], message["content"]))
+            elif isinstance(message["content"], list):
+                blocks = [b for b in message["content"] if b["type"] == "tool_result"]
+                found += [(b["tool_use_id"], b["content"]) for b in blocks]
+        return found
+
+    def texts(self, request: int = -1) -> list[str]:
+        """The tool results of one request to the model, in order."""
+        return [text for _, text in self.results(request)]
 
     async def replay(self) -> None:
         replayer = Replayer(
@@ -108,6 +161,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
         turns: int = 12,
         strictly: bool = True,
         cached: int = 1000,
+        journal: Journal | None = None,
         **settings: Any,
     ) -> AsyncIterator[Stage]:
         agent = Agent(
@@ -124,11 +178,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
                 monkeypatch.setenv(name, value)
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
-            serving = worker.build(
-                client, {agent.name: agent}, task_queue=queue, key=GRANT_KEY, max_cached_workflows=cached
-            )
-            await stack.enter_async_context(serving)
-            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue)
+            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal)
+            stack.push_async_callback(played.rest)
+            await played.serve()
             yield played
             if strictly:
                 assert [refused.refusal for refused in model.violations] == []
@@ -139,3 +191,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
 
 def asked(events: Sequence[Event]) -> list[ActivityScheduled]:
     return [e for e in events if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
+
+
+@pytest.fixture
+def stage_type() -> type[Stage]:
+    """For folders that build stages of their own kind."""
+    return Stage

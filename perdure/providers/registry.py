@@ -1,10 +1,20 @@
 """Which provider speaks which protocol. A protocol's module is imported when it is first asked for."""
 
+from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 
 from perdure.providers.protocol import Provider
 
 PROTOCOLS = ("anthropic", "openai-responses", "openai-chat")
+
+_SDKS = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}
+
+
+def warm(protocols: Iterable[str]) -> None:
+    """Import the SDKs that these protocols need: seconds, on a small machine, that no first turn should take."""
+    for protocol in protocols:
+        import_module(_SDKS[protocol])
 
 
 @cache

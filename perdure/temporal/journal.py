@@ -87,6 +87,8 @@ class _Known:
 
 
 class Journal:
+    """`kept_bytes` bounds what is kept, over all runs; with 0 every turn is rebuilt from the history."""
+
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._known: OrderedDict[Segment, _Known] = OrderedDict()
         self._kept_bytes = kept_bytes
@@ -173,7 +175,7 @@ class Journal:
 
     def _shrink(self) -> None:
         total = sum(known.bytes for known in self._known.values())
-        while total > self._kept_bytes and len(self._known) > 1:
+        while total > self._kept_bytes and self._known:
             _, dropped = self._known.popitem(last=False)
             total -= dropped.bytes
 
