@@ -39,7 +39,10 @@ MODELS = {
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    for vendor in ("anthropic", "openai"):  # a worker imports them at its first call, and on a busy machine that is slow
+    for vendor in (
+        "anthropic",
+        "openai",
+    ):  # a worker imports them at its first call, and on a busy machine that is slow
         import_module(vendor)
     async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
         yield running.address
