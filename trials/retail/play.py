@@ -2,16 +2,16 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-from uuid import uuid4
 
 import httpx2
 
 from perdure.console.port import RunsPort
 from perdure.core.contracts import FINAL_STATES, Choice, Decision, Request, RequestKind, RunState
-from perdure.core.runs import DecisionRefusedError, RunRow
+from perdure.core.runs import DecisionRefusedError, RunNotFoundError, RunRow
 from perdure.testing import Reply, Script, Seen, call, say
 from perdure.traces.trace import trace
 from trials.retail.cases import Case
@@ -74,7 +74,7 @@ async def play(case: Case, runs: RunsPort, shop: httpx2.AsyncClient) -> Played:
         calls=len(calls),
         writes=sum(each.effect == "idempotent" for each in calls),
         attempts=sum(each.attempts for each in calls),
-        decisions=operator.decisions,
+        decisions=Counter(operator.decided.values()),
         faults=tuple(differences(case, row, heard, found.raise_for_status().json()["hash"])),
     )
 
@@ -95,14 +95,14 @@ def differences(case: Case, row: RunRow, heard: Sequence[tuple[str, str | None]]
 
 
 class Operator:
-    """Decides through `Runs.decide` whatever one run asks, until it ends."""
+    """Decides through `Runs.decide` whatever one run asks, until it ends. `decided`: what was asked, by request id."""
 
     def __init__(self, runs: RunsPort) -> None:
         self._runs = runs
-        self.decisions: dict[RequestKind, int] = dict.fromkeys(RequestKind, 0)
+        self.decided: dict[str, RequestKind] = {}
 
     async def attend(self, run_id: str) -> RunRow:
-        """The run's last row. Memo and visibility lag behind, so a request may be seen again after it was decided."""
+        """The run's last row. A request may be seen again until a worker has taken the decision: it is made again."""
         while True:
             row = await self._runs.find(run_id)
             if row.state in FINAL_STATES:
@@ -112,19 +112,13 @@ class Operator:
             await asyncio.sleep(_LOOKS_EVERY)
 
     async def _decide(self, run_id: str, request: Request) -> None:
-        settled: Any = None
-        try:
-            settled = await self._runs.decide(
-                run_id,
-                Decision(
-                    id=f"trial-{uuid4().hex[:12]}",
-                    request=request.id,
-                    choice=_SAYS[request.kind],
-                    by="trial operator",
-                    digest=request.digest,
-                ),
-            )
-        except DecisionRefusedError:
-            return  # decided meanwhile, or withdrawn: the next look tells
-        if not settled.again:
-            self.decisions[request.kind] += 1
+        decision = Decision(
+            id=f"trial-{request.id}",  # one a request, so that making it again is the same decision
+            request=request.id,
+            choice=_SAYS[request.kind],
+            by="trial operator",
+            digest=request.digest,
+        )
+        with suppress(DecisionRefusedError, RunNotFoundError):  # settled or withdrawn meanwhile: the next look tells
+            await self._runs.decide(run_id, decision)
+        self.decided[request.id] = request.kind
