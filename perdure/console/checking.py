@@ -29,8 +29,8 @@ _OLDEST: Final = (3, 11)
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(agents)
-    app.command()(doctor)
+    for verb in (agents, doctor):
+        app.command(rich_help_panel="Set up")(verb)
 
 
 # --- agents -----------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def agents(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILES] | show NAME [FILES]", help="Files or modules. [default: $PERDURE_AGENTS]"),
+        typer.Argument(metavar="[FILES] | show NAME [FILES]", help="Files or modules (else those in $PERDURE_AGENTS)."),
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -88,7 +88,7 @@ async def _show(at: Desk, name: str, files: Sequence[str], output: Output) -> in
 def _heading(agent: Agent) -> Iterator[Line]:
     yield Line((Span(agent.name, "title"), Span(f"  {inert.line(agent.model)}, at most {agent.budget.turns} turns")))
     for tool in agent.toolbox.values():
-        first = inert.line(tool.description.strip().partition("\n")[0], 100)
+        first = inert.line(tool.description.strip().partition("\n")[0])
         yield Line((Span(f"{tool.effect}, {_asks(tool)}"), Span(f"  {first}", "dim")), Span(tool.name, "call"), 2, 22)
 
 

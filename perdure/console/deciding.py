@@ -25,17 +25,15 @@ from perdure.traces.shape import Trace, TracedCall
 from perdure.traces.trace import trace
 
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="A request's id, or how it begins: see inbox.")]
-ByOption = Annotated[str, typer.Option("--by", help="Who decides. [default: $PERDURE_OPERATOR, else the login name]")]
+ByOption = Annotated[str, typer.Option("--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why. On a rejection the model is told.")]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
 _PATIENCE = 30.0  # seconds for what comes of a decision
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(approve)
-    app.command()(reject)
-    app.command()(answer)
-    app.command()(cancel)
+    for verb in (approve, reject, answer, cancel):
+        app.command(rich_help_panel="Decide")(verb)
 
 
 def approve(
@@ -85,10 +83,10 @@ def answer(
 
     \b
     perdure answer a1b2c3d4 happened --result 'booking LV-1042'
-    perdure answer a1b2c3d4 rerun          it did not happen: run it again, same key
-    perdure answer a1b2c3d4 give_up        nobody can find out; the model is told exactly that
-    perdure answer a1b2c3d4 retry          it is mended: try again
-    perdure answer a1b2c3d4 stop           end the run as failed
+    perdure answer a1b2c3d4 rerun      it did not happen: again, same key
+    perdure answer a1b2c3d4 give_up    nobody knows; the model is told that
+    perdure answer a1b2c3d4 retry      it is mended: try again
+    perdure answer a1b2c3d4 stop       end the run as failed
     """
     if choice is Choice.HAPPENED and not result:
         raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")

@@ -24,10 +24,11 @@ FullOption = Annotated[bool, typer.Option("--full", help="Cut nothing.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("list")(list_runs)
-    app.command()(inbox)
-    app.command()(show)
-    app.command("trace")(trace_run)
+    panel = "Look"
+    app.command("list", rich_help_panel=panel)(list_runs)
+    app.command(rich_help_panel=panel)(inbox)
+    app.command(rich_help_panel=panel)(show)
+    app.command("trace", rich_help_panel=panel)(trace_run)
 
 
 # --- list -------------------------------------------------------------------------------------------------------------

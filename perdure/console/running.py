@@ -31,9 +31,8 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Approve every call by yo
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(run)
-    app.command()(start)
-    app.command()(watch)
+    for verb in (run, start, watch):
+        app.command(rich_help_panel="Run")(verb)
 
 
 def run(

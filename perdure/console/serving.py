@@ -21,16 +21,17 @@ from perdure.traces.lines import Line, Span
 
 FilesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILES]", help=f"Files or modules that declare agents. [default: ${VARIABLE}]"),
+    typer.Argument(metavar="[FILES]", help=f"Files or modules that declare agents (else those in ${VARIABLE})."),
 ]
 _LOOK_AGAIN = 1.5  # seconds between looks at what waits
 _GRACE = 35.0  # seconds for a worker to let its tools finish
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(worker)
-    app.command()(dev)
-    app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})(model)
+    for verb in (dev, worker):
+        app.command(rich_help_panel="Serve")(verb)
+    everything = {"ignore_unknown_options": True, "help_option_names": []}
+    app.command(rich_help_panel="Serve", context_settings=everything)(model)
 
 
 def worker(context: typer.Context, files: FilesArgument = None) -> None:
@@ -76,7 +77,7 @@ def dev(context: typer.Context, files: FilesArgument = None) -> None:
 
 async def _dev(at: Desk, files: Sequence[str]) -> int:
     stopped = asyncio.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(each, stopped.set)
     say = at.screen.hint
     async with at.world.server(say) as page:
@@ -101,25 +102,28 @@ class Bench:
 
     def __init__(self, at: Desk, files: Sequence[str]) -> None:
         self._at, self._files = at, files
-        self._worker: asyncio.subprocess.Process | None = None
+        self.worker: asyncio.subprocess.Process | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """To be cancelled."""
-        await self._replace()
-        async for _ in awatch(
-            *watched(self._files), watch_filter=PythonFilter(), stop_event=None, raise_interrupt=False
-        ):
+        """To be cancelled. What is saved while files are being loaded counts, too."""
+        saved = awatch(*watched(self._files), watch_filter=PythonFilter())
+        while True:
+            change = asyncio.ensure_future(anext(saved))
+            try:
+                await self._replace()
+                await change
+            finally:
+                change.cancel()
             self._at.screen.hint("changed: loading anew")
-            await self._replace()
 
     async def _replace(self) -> None:
         """The new one starts before the old one is told to go, so somebody is always there."""
         if not await self._loads():
-            kept = "the worker goes on with what it has" if self._worker else "no worker runs"
+            kept = "the worker goes on with what it has" if self.worker else "no worker runs"
             self._at.screen.hint(f"{kept}; waiting for a change")
             return
-        old, self._worker = self._worker, await self._spawn("worker", *self._files)
+        old, self.worker = self.worker, await self._spawn("worker", *self._files)
         if old is None:
             self._at.screen.hint("in another terminal: perdure run AGENT 'TASK', perdure inbox; here Ctrl-C ends it")
         else:
@@ -139,8 +143,8 @@ class Bench:
         )
 
     async def close(self) -> None:
-        if self._worker:
-            await _end(self._worker)
+        if self.worker:
+            await _end(self.worker)
         await asyncio.gather(*self._leaving, return_exceptions=True)
 
 
