@@ -20,7 +20,7 @@ class Decisions:
 
     @activity.defn(name=CHECK_DECISION)
     async def check_decision(self, asked: CheckDecision) -> Checked:
-        """Check a decision. Decisions are unsigned so far: who decided is what the client says, and marked unverified."""
+        """Check a decision. None is signed so far: who decided is what the client says, and marked unverified."""
         decision, now = asked.decision, datetime.now(UTC)
         run_id = segment().workflow_id
         if not re.search(r"\S", decision.by):

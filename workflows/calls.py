@@ -48,6 +48,11 @@ _LOST_TOOL = RetryPolicy(
 _NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
 
 
+def code(inert: str) -> str:
+    """Text that shows no control characters, as a markdown code span: Temporal's UI renders summaries and details."""
+    return "`" + inert.replace("`", "'") + "`"
+
+
 async def open_run(agent: str, activity_id: str) -> Opened:
     opened: Opened = await workflow.execute_activity(
         OPEN_RUN,
@@ -82,7 +87,7 @@ async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -
         asked,
         result_type=Observed,
         activity_id=activity_id,
-        summary=f"turn {turn}: {call.title}",
+        summary=f"turn {turn}: {code(call.title)}",
         start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_NEVER_AGAIN if call.effect is Effect.ONCE else _LOST_TOOL,
@@ -109,7 +114,7 @@ async def probe_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int)
         asked,
         result_type=Observed,
         activity_id=activity_id,
-        summary=f"turn {turn}: what became of {call.title}?",
+        summary=f"turn {turn}: what became of {code(call.title)}?",
         start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_FEW_TIMES,

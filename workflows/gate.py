@@ -78,10 +78,15 @@ class Gate:
         self._changed()
         try:
             await workflow.wait_condition(lambda: request.id in self._answers)
-            return self._answers.pop(request.id)
-        finally:
-            self._waiting.pop(request.id, None)
-            self._changed()
+        except asyncio.CancelledError:  # and nothing else: a run that leaves the cache is not to change
+            self._withdraw(request)
+            raise
+        self._withdraw(request)
+        return self._answers.pop(request.id)
+
+    def _withdraw(self, request: Request) -> None:
+        del self._waiting[request.id]
+        self._changed()
 
     def _same_as_waiting(self, request: Request) -> Request | None:
         """The request a run was waiting for when it continued in this segment."""

@@ -50,11 +50,9 @@ class AgentRun:
     async def run(self, start: Any = None) -> Outcome:
         try:
             return await self._loop(Start.model_validate(start))
-        except BaseException as error:
+        except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
                 await self._end_cancelled()
-                raise
-            if not isinstance(error, Exception):
                 raise
             await self._end(concluded(self._state, RunState.FAILED, reason=_told(error)))
             if isinstance(error, FailureError):
@@ -63,6 +61,7 @@ class AgentRun:
 
     async def _loop(self, start: Start) -> Outcome:
         while True:
+            workflow.set_current_details(self._details())
             match next_step(start.agent, start.task, self._state):
                 case Open():
                     opened, opened_by = await self._until_mended("open", lambda id: calls.open_run(start.agent, id))
@@ -83,7 +82,7 @@ class AgentRun:
         settling = [asyncio.create_task(self._settle(agent, call)) for call in todo]
         try:
             await asyncio.gather(*settling)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             self._gate.close()
             for task in settling:
                 task.cancel()
@@ -163,11 +162,21 @@ class AgentRun:
 
     def _publish(self) -> None:
         self._unpublished = False
+        workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
         standing = Standing(requests=self._gate.requests, settled=self._gate.settled[-5:], outcome=brief)
         workflow.upsert_memo({STANDING: standing})
         workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
+
+    def _details(self) -> str:
+        """Where the run stands, in markdown, for Temporal's own UI."""
+        budget = f" of {self._state.opened.turns}" if self._state.opened else ""
+        lines = [f"**{self._standing_state()}** after {self._state.turn}{budget} turns"]
+        for request in self._gate.requests:
+            what = f" {calls.code(request.title)}" if request.title else ""
+            lines.append(f"- waits for a person, request {request.id}: {request.kind}{what}")
+        return "\n".join(lines)
 
     def _standing_state(self) -> RunState:
         if self._state.outcome:
@@ -185,7 +194,7 @@ def _carried(start: Any) -> State:
         return State()
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:1000]
 
 

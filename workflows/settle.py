@@ -8,6 +8,8 @@ run:    ok, error     -> observation
         lost, unknown -> probe -> observation, or the operator: happened, run it again (same key), give up
 """
 
+import asyncio
+
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
@@ -60,7 +62,7 @@ class Settling:
                         why = self._doubt = ""
                     case _:
                         return self._recorded(seen)
-        except BaseException as error:
+        except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
                 return self._cut_short()
             raise
