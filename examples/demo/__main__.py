@@ -14,6 +14,7 @@ from examples.demo import prompt
 from examples.demo.kept import DemoHeldError, Folder, Play, demo_folder, new_play
 from examples.demo.show import EndOfInputError, Show, WorkerGoneError
 from examples.demo.stage import (
+    OFFER,
     ModelGoneError,
     Worker,
     chosen_model,
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="perdure demo",
         description="The leave desk: a run that outlives its worker, asks before it acts, and acts once.",
+        epilog=f"{OFFER} LEAVE_DESK_MODEL names another one: anthropic:NAME, openai:NAME or openai-chat:NAME.",
     )
     parser.add_argument("--yes", action="store_true", help="approve without asking")
     parser.add_argument("--anew", action="store_true", help="begin a new one, also if the last was interrupted")
@@ -137,6 +139,8 @@ def _introduce(show: Show, server: Running, about_model: str, *, going_on: bool)
 async def _conclude(show: Show, outcome: Outcome) -> None:
     voice, run_id = show.voice, show.play.run_id
     seen = trace(await show.runs.events(run_id))
+    if not show.play.killed:
+        voice.say("The worker was not killed this time: leave_records had ended, or was never asked for.")
     voice.say("So it happened. This is the trace, from the history that Temporal keeps and nothing else:")
     voice.lines(text.traced(seen, text.View(now=datetime.now(UTC))))
     bookings = show.folder.bookings()

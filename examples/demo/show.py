@@ -6,7 +6,7 @@ worker; and while a request waits, an operator is asked. All of it goes through 
 
 import asyncio
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -30,6 +30,7 @@ _LOOK_AGAIN: Final = 0.2  # seconds
 _INTO_THE_CALL: Final = 0.7  # seconds after which nobody can say that the call had not begun
 _SILENCE: Final = 10  # seconds without a heartbeat after which the server gives a call to another worker
 _WAITED_FOR: Final = {CALL_MODEL: "the model thinks", RUN_TOOL: "tools run"}
+_SHOWN: Final = {RequestKind.APPROVAL: "This is the call, byte for byte, and why it is gated:"}
 
 
 class WorkerGoneError(Exception):
@@ -82,8 +83,10 @@ class Show:
         self.play = self.folder.keep(self.play.model_copy(update=news))
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, ActivityStarted) and event.attempt > 1 and not self._is_news(event):
-            return
+        if isinstance(event, ActivityStarted) and event.attempt > 1:
+            if not self._is_news(event):
+                return
+            event = event if event.at.year > 1970 else replace(event, at=datetime.now(UTC))  # it is about to start
         lines = self._narration.feed(event)
         if isinstance(event, ActivityScheduled) and event.activity == CALL_MODEL:
             lines.insert(0, BLANK)
@@ -93,14 +96,14 @@ class Show:
             case ActivityScheduled(activity=activity) if activity in _WAITED_FOR:
                 self.voice.wait_for(_WAITED_FOR[activity])
             case ActivityStarted(attempt=attempt) if attempt > 1:
-                self.voice.wait_for(f"worker {self.worker.pid} makes the call again")
+                self.voice.wait_for(f"worker {self.worker.pid} tries again")
             case StandingChanged() | RunEnded():
                 self.voice.ready()
 
     def _is_news(self, started: ActivityStarted) -> bool:
         """An attempt is told once: it is looked up while it runs, and stands in the history when it has ended."""
         mark = (started.activity_id, started.attempt, started.worker)
-        if mark in self._told or started.at.year == 1970:  # about to start: it has no time yet
+        if mark in self._told or (started.at.year == 1970 and not self._is_ours(started.worker)):
             return False
         self._told.add(mark)
         return True
@@ -134,8 +137,10 @@ class Show:
         seen = trace(await self.runs.events(self.play.run_id))
         calls = (call for turn in seen.turns for call in turn.calls)
         executions = (each for call in calls if call.tool == leave_records.name for each in call.executions)
-        ours = f"{self.worker.pid}@"
-        return next((each for each in executions if each.ended is None and each.worker.startswith(ours)), None)
+        return next((each for each in executions if each.ended is None and self._is_ours(each.worker)), None)
+
+    def _is_ours(self, identity: str) -> bool:
+        return identity.startswith(f"{self.worker.pid}@")
 
     # --- the operator -------------------------------------------------------------------------------------------------
 
@@ -152,7 +157,7 @@ class Show:
         asked = next((each for each in seen.waiting if each.request.id == request.id), None)
         if asked is None:
             return  # the history told of the past
-        self.voice.say("The run waits for an operator. This is the call, byte for byte, and why it is gated:")
+        self.voice.say(f"The run waits for an operator. {_SHOWN.get(request.kind, 'This is why:')}")
         self.voice.lines(text.request(seen, asked, text.View(now=datetime.now(UTC))))
         choice, reason, by = await self._asked(request) if self.asks else self._by_itself(request)
         decision = Decision(

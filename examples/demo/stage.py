@@ -25,7 +25,7 @@ _REAL: Final = {  # a key's variable -> the model it is for
     "ANTHROPIC_API_KEY": "anthropic:claude-opus-5-5",
     "OPENAI_API_KEY": "openai:gpt-6.2-sol",
 }
-_OFFER: Final = "With ANTHROPIC_API_KEY or OPENAI_API_KEY set, a real model is asked."
+OFFER: Final = "With ANTHROPIC_API_KEY or OPENAI_API_KEY set, a real model is asked."
 _GRACE: Final = 7.0  # seconds for a call that runs to be finished: the slowest takes five
 
 
@@ -68,7 +68,7 @@ def model_at_hand(model: str) -> Iterator[str]:
         direct = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1")))
         os.environ.update(server.env() | {_VARIABLE: _SCRIPTED_AS, "NO_PROXY": direct, "no_proxy": direct})
         os.environ.pop("ANTHROPIC_AUTH_TOKEN", None)
-        yield f"a script, served at {server.url} and reached through Anthropic's SDK. ({_OFFER})"
+        yield f"a script, served at {server.url} and reached through Anthropic's SDK. ({OFFER})"
 
 
 def to_own_server(server: Running) -> None:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from perdure.console.screen import Screen
-from perdure.traces.lines import BLANK, Line, Span, Style, said
+from perdure.traces.lines import BLANK, Line, Span, said
 
 _BAR = "▌ "
 
@@ -33,13 +33,14 @@ class Voice:
     def lines(self, lines: Iterable[Line]) -> None:
         self.screen.show(lines)
 
-    def say(self, *texts: str, style: Style = "title") -> None:
-        """A paragraph of the demo's own."""
+    def say(self, head: str, *more: str) -> None:
+        """Words of the demo's own: what happens, and what is to be said of it."""
         bar = Span(_BAR.strip(), "ask")
-        self.lines([BLANK, *(Line((Span(text, style),), bar, 0, len(_BAR)) for text in texts), BLANK])
+        spans = [Span(head, "title"), *(Span(text) for text in more)]
+        self.lines([BLANK, *(Line((span,), bar, 0, len(_BAR)) for span in spans), BLANK])
 
-    def fact(self, label: str, text: str, style: Style = "plain") -> None:
-        self.lines(said(label, text, style=style, indent=2, hang=11))
+    def fact(self, label: str, text: str) -> None:
+        self.lines(said(label, text, indent=2, hang=11))
 
     def link(self, url: str) -> None:
         """On one line, however long: a terminal wraps it without breaking it."""

@@ -95,14 +95,14 @@ def play(state: Path, tmp_path: Path) -> Iterator[Callable[..., Playing]]:
     environ = {**kept, **hostile, "PERDURE_STATE": str(state), "TERM": "xterm", "COLUMNS": "100"}
     started: list[Playing] = []
 
-    def begin(*options: str, terminal: bool = False) -> Playing:
+    def begin(*options: str, terminal: bool = False, **more: str) -> Playing:
         ours, theirs = pty.openpty() if terminal else os.pipe()
         process = subprocess.Popen(
             _home.command("examples.demo", *options),
             stdin=theirs if terminal else subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,
-            env=environ,
+            env=environ | more,
             cwd=tmp_path,
         )
         os.close(theirs)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from examples.leave_desk_model import SCRIPT
+from perdure.console.exits import FAILED, INTERRUPTED
+from perdure.testing import ScriptedModel
 from tests.demo.conftest import ON_LINUX, Playing
 
 pytestmark = [ON_LINUX, pytest.mark.timeout(300)]
 Play = Callable[..., Playing]
-INTERRUPTED = 130
 
 
 def bookings(state: Path) -> int:
@@ -97,6 +99,29 @@ def test_interrupted_anywhere_it_goes_on_where_it_was_and_leaves_no_process_behi
     assert "Nothing was booked: an operator declined it, saying: too many are away." in " ".join(last.shown.split())
     assert "Bookings in the HR database: 0" in last.shown
     assert bookings(state) == 0
+
+
+@pytest.mark.slow
+def test_with_a_key_the_model_it_is_for_is_asked(play: Play, state: Path) -> None:
+    """Where the vendor is a strict stand-in that knows one key, at the address that its SDK is told."""
+    with ScriptedModel(SCRIPT, key="the right key") as vendor:
+        demo = play(OPENAI_API_KEY="the right key", OPENAI_BASE_URL=vendor.openai_url, NO_PROXY="127.0.0.1")
+        assert demo.end() == 0
+    assert "openai:gpt-6.2-sol, the real one" in demo.shown
+    assert {asked.protocol for asked in vendor.requests} == {"openai-responses"}
+    assert vendor.violations == []
+    assert bookings(state) == 1
+
+
+@pytest.mark.slow
+def test_a_wrong_key_is_told_and_the_run_ends_by_the_demos_own_word(play: Play, state: Path) -> None:
+    with ScriptedModel(SCRIPT, key="the right key") as vendor:
+        demo = play(OPENAI_API_KEY="a wrong key", OPENAI_BASE_URL=vendor.openai_url, NO_PROXY="127.0.0.1")
+        assert demo.end() == FAILED
+    assert "Set a valid OPENAI_API_KEY" in demo.shown
+    assert "a wrong key" not in demo.shown
+    assert "Bookings in the HR database: 0" in demo.shown
+    assert demo.left_behind() == set()
 
 
 @pytest.mark.slow
