@@ -26,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml hatch_build.py
 	@$(PYTHON_IS_FIT)
 ifneq ($(UV),)
 	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV)
-	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 else
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv --clear $(VENV)

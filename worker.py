@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -14,6 +15,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxMatcher, SandboxRestrictions
 
 import activities as deeds
+import perdure
 import workflows
 from activities.grants import grant_key
 from perdure import Agent
@@ -37,9 +39,11 @@ def sandbox() -> SandboxedWorkflowRunner:
     Declarations (contracts) pass through, which is cheap; the rest of perdure.core stays inside, so the sandbox also
     sees a clock or a dice roll in it.
     """
+    rooms = {room.name for room in pkgutil.iter_modules(perdure.__path__)}
+    beside = SandboxMatcher(access={"activities", "client", "worker", "examples"})  # in the wheel they are in it
     effects = SandboxMatcher(
-        access={deeds.__name__.partition(".")[0], "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
-        children={"perdure": SandboxMatcher(access={"*"}, exclude={"core", "_app"})},
+        access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
+        children={"perdure": SandboxMatcher(access=rooms - {"core", "_app"}, children={"_app": beside})},
     )
     passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "perdure.core.steps"}
     return SandboxedWorkflowRunner(

@@ -94,5 +94,3 @@ def task(steps: int, size: int) -> str:
 
 def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-

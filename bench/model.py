@@ -1,4 +1,4 @@
-"""A model that answers at once: as many calls of `fetch` as its task says ("20 steps of 5000 bytes"), then an answer."""
+"""A model that answers at once: so many calls of `fetch` as its task says ("20 steps of 5000 bytes"), then done."""
 
 import sys
 

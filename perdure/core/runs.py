@@ -11,7 +11,7 @@ class RunNotFoundError(Exception):
 
 
 class DecisionRefusedError(Exception):
-    """The run did not take the decision: already decided by whom and when, unknown request, other bytes, not allowed."""
+    """The run did not take the decision: already decided (by whom, when), unknown request, other bytes."""
 
 
 class AlreadyDecidedError(DecisionRefusedError):

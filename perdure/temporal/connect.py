@@ -12,8 +12,8 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError
 
-from perdure.temporal.embedded import running
 from perdure.core.runs import UnreachableError
+from perdure.temporal.embedded import running
 
 DEFAULT_ADDRESS = "localhost:7233"
 

@@ -145,7 +145,7 @@ class Runs:
         wanted = [f"WorkflowType = '{RUN}'"]
         if agent:
             wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
-        if state in FINAL_STATES or state is RunState.WAITING:
+        if state and (state in FINAL_STATES or state is RunState.WAITING):
             wanted.append(_state_query(state))
         elif state:
             wanted.append("ExecutionStatus = 'Running'")
@@ -218,7 +218,7 @@ class Runs:
             return (await self._client.get_workflow_handle(row.run_id).fetch_history()).to_json()
 
     async def watch(self, run_id: str) -> AsyncIterator[Event]:
-        """Every event so far, then each as it comes, to the run's end. Waits out a server that goes away for a while."""
+        """Every event so far, then each as it comes, to the run's end. A server may go away for a while."""
         row = await self.find(run_id)
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         tasks = [
@@ -357,7 +357,7 @@ async def _standing(execution: WorkflowExecution) -> Standing:
 def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
     if standing.outcome:
         return standing.outcome.state
-    if execution.status in _CLOSED:
+    if execution.status and execution.status in _CLOSED:
         return _CLOSED[execution.status]
     described = execution.raw_description if isinstance(execution, WorkflowExecutionDescription) else None
     if described and described.workflow_extended_info.cancel_requested:

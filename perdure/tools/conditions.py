@@ -67,7 +67,7 @@ def check(condition: str, names: Collection[str]) -> None:
               ast.comprehension, ast.keyword, ast.Starred)  # fmt: skip
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in ast.walk(tree):
-        if not isinstance(node, usable):
+        if not issubclass(type(node), usable):
             raise ConditionError(f"{type(node).__name__} cannot be used in a condition")
         if isinstance(node, ast.Name) and node.id not in {*names, *FUNCTIONS, *bound}:
             known = ", ".join(sorted(names)) or "none"

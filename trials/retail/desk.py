@@ -4,7 +4,6 @@ The toolkit's signatures and docstrings are what the model is offered; its marks
 `idempotent`, since the shop acts once per key, and everything else is `read`. Writes ask an operator: the default.
 """
 
-import inspect
 import os
 from collections.abc import Callable
 from typing import Any
@@ -28,17 +27,7 @@ def adopted(method: Callable[..., Any], mark: str) -> Tool:
             raise ToolError(answer["error"])
         return answer["result"]
 
-    return tool(like(method, forward), effect="idempotent" if mark == "write" else "read")
-
-
-def like(method: Callable[..., Any], forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, which takes a context and anything, with the name, docstring and parameters of `method`."""
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ToolContext)
-    parameters = inspect.signature(method).parameters.values()
-    forward.__name__, forward.__doc__ = method.__name__, method.__doc__
-    forward.__annotations__ = {"ctx": ToolContext} | {each.name: each.annotation for each in parameters}
-    forward.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
-    return forward
+    return tool(forward, like=method, effect="idempotent" if mark == "write" else "read")
 
 
 _toolkit = bare_toolkit()
