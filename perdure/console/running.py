@@ -172,6 +172,9 @@ class Follower:
                     self._prompter.look()
         except TimeoutError:
             self._at.screen.hint(f"not ended yet; it goes on: perdure watch {inert.line(self._run_id)}")
+        except asyncio.CancelledError:  # Ctrl-C
+            self._at.screen.hint("", f"the run goes on without us: perdure watch {inert.line(self._run_id)}")
+            raise
         finally:
             await self._prompter.close()
         return self._end()

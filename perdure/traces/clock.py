@@ -29,7 +29,9 @@ def day(at: datetime, zone: tzinfo | None = None) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """`0.2 s`, `41 s`, `2 min 3 s`, `3 h 4 min`, `2 d 3 h`"""
+    """`23 ms`, `0.2 s`, `41 s`, `2 min 3 s`, `3 h 4 min`, `2 d 3 h`"""
+    if 0 <= seconds < 0.095:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
     rest = round(seconds)

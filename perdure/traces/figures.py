@@ -40,6 +40,8 @@ _FIGURES: Final = re.compile(
 )
 _NUMBERING: Final = re.compile(r"^[ \t]*(?:[#*-][ \t]*)?\d{1,3}[.)](?=\s)", re.MULTILINE)
 _NUMBER: Final = re.compile(_NUMERAL)
+_WORD: Final = re.compile(r"[\w#]+")
+_WORDS: Final = re.compile(r"[\w#]+(?:[-:][\w#]+)+")
 
 Reading = Decimal | str | tuple[int, int, int]  # a number, a reference or clock time, a date (0 where unsaid)
 
@@ -54,30 +56,47 @@ class Figure:
 
 
 def unsupported_figures(answer: str, observations: Iterable[str]) -> tuple[Figure, ...]:
-    """The figures of `answer` that stand in none of `observations` (give it the task among them), in order."""
-    known = _Known(observations)
+    """The figures of `answer` that stand in none of `observations` (give it the task among them), in order.
+
+    Observations are read from the last, and only until every figure is found: a long run's cost little.
+    """
     masked = _NUMBERING.sub(lambda found: " " * len(found.group()), answer)
-    return tuple(
-        Figure(found.group(), *found.span())
-        for found in _FIGURES.finditer(masked)
-        if not found["ordinal"] and not any(known.supports(reading) for reading in _readings(found))
-    )
+    missing = [found for found in _FIGURES.finditer(masked) if not found["ordinal"]]
+    known = _Known()
+    for observation in reversed([*observations]):
+        if not missing:
+            break
+        known.read(observation)
+        missing = [found for found in missing if not any(known.supports(reading) for reading in _readings(found))]
+    return tuple(Figure(found.group(), *found.span()) for found in missing)
 
 
 class _Known:
     """Every reading of every figure that was observed."""
 
-    def __init__(self, sources: Iterable[str]) -> None:
-        self._readings: set[Reading] = set()
+    def __init__(self) -> None:
+        self._readings: set[Decimal | str] = set()
+        self._dates: set[tuple[int, int, int]] = set()
         self._words: set[str] = set()
-        for source in sources:
-            self._words.update(word.casefold() for word in re.findall(r"[\w#]+(?:[-:][\w#]+)*", source))
-            self._words.update(word.casefold() for word in re.findall(r"[\w#]+", source))
-            for found in _FIGURES.finditer(source):
-                self._readings.update(_readings(found))
-            for found in _NUMBER.finditer(source):  # also those inside dates and references
-                self._readings.update(_values(found.group()))
-        self._dates = {reading for reading in self._readings if isinstance(reading, tuple)}
+        self._read: set[str] = set()
+
+    def read(self, source: str) -> None:
+        for pattern in (_WORDS, _WORD):
+            self._words.update(word.casefold() for word in pattern.findall(source))
+        for found in _FIGURES.finditer(source):
+            if found.group() not in self._read:
+                self._read.add(found.group())
+                self._know(_readings(found))
+        for number in {*_NUMBER.findall(source)} - self._read:  # also those inside dates and references
+            self._read.add(number)
+            self._readings.update(_values(number))
+
+    def _know(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            if isinstance(reading, tuple):
+                self._dates.add(reading)
+            else:
+                self._readings.add(reading)
 
     def supports(self, reading: Reading) -> bool:
         if isinstance(reading, tuple):

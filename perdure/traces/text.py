@@ -118,8 +118,8 @@ def _field(label: str, text: str, style: Style = "plain", tone: Style = "label")
 def _turn(trace: Trace, turn: TracedTurn, view: View) -> Iterator[Line]:
     yield BLANK
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
-    facts = f"  {clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
-    yield Line((Span(f"turn {turn.number}", "title"), Span(facts, "dim")))
+    facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
+    yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, _COLUMN)
     for note in turn.heard:
         yield from _field("note", inert.block(note), "dim")
     yield from _tries(turn.executions)

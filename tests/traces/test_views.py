@@ -175,7 +175,9 @@ def test_times_carry_their_zone() -> None:
     assert (relative(at, at + timedelta(hours=3)), relative(at, at - timedelta(hours=3))) == ("3 h ago", "in 3 h")
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.21, "0.2 s"), (41, "41 s"), (123, "2 min 3 s"), (90061, "1 d 1 h")])
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.012, "12 ms"), (0.21, "0.2 s"), (41, "41 s"), (123, "2 min 3 s"), (90061, "1 d 1 h")]
+)
 def test_durations_are_told_in_two_units(seconds: float, told: str) -> None:
     assert lasted(seconds) == told
 
