@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from perdure.console.deciding import shown_digest
 from perdure.console.desk import Desk
-from perdure.console.port import DecisionRefusedError, RunsPort
+from perdure.console.port import DecisionRefusedError, RunNotFoundError, RunsPort, UnreachableError
 from perdure.core import inert
 from perdure.core.contracts import CHOICES, Choice, Decision, Request, RequestKind
 from perdure.traces import text
@@ -57,7 +57,7 @@ class Prompter:
             if decision := await self._decision(request):
                 try:
                     await self._runs.decide(self._run_id, decision)
-                except DecisionRefusedError as refused:
+                except (DecisionRefusedError, RunNotFoundError, UnreachableError) as refused:
                     self._desk.screen.error(inert.line(str(refused)))
 
     async def _decision(self, request: Request) -> Decision | None:

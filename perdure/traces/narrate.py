@@ -41,6 +41,7 @@ class Narration:
         self._zone, self._limit = zone, limit
         self._scheduled: dict[str, e.ActivityScheduled] = {}
         self._calls: dict[tuple[str, int], AdmittedCall] = {}  # by activity id of the turn, and index
+        self._attempts: set[tuple[str, int]] = set()
         self._day = ""
 
     def feed(self, event: e.Event) -> list[Line]:
@@ -67,7 +68,7 @@ class Narration:
                 yield from self._said(event, "task", inert.block(start.task, self._limit))
             case e.ActivityScheduled():
                 yield from self._scheduling(event)
-            case e.ActivityStarted(attempt=number) if number > 1:
+            case e.ActivityStarted(attempt=number) if number > 1 and self._is_news(event):
                 words = text.attempt(number, event.worker, event.last_failure)
                 yield from self._said(event, "retry", f"{self._name(event.activity_id)}: {words}", "warn", "warn")
             case e.ActivityCompleted():
@@ -88,6 +89,13 @@ class Narration:
                 yield from text.suspended(event.message, event.worker)
             case e.RunEnded() if event.status != "continued":
                 yield from text.ending(trace(self.told), text.View(now=event.at, zone=self._zone, limit=None))
+
+    def _is_news(self, event: e.ActivityStarted) -> bool:
+        """An attempt is told of while it runs, and again by the history when its activity closes."""
+        mark = (event.activity_id, event.attempt)
+        known = mark in self._attempts
+        self._attempts.add(mark)
+        return not known
 
     def _name(self, activity_id: str) -> str:
         """The tool, or what else an activity does."""

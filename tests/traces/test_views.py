@@ -10,6 +10,7 @@ from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunSta
 from perdure.testing.histories import History, call
 from perdure.traces import document, lines, text
 from perdure.traces.clock import clock, lasted, relative, stamp
+from perdure.traces.events import ActivityStarted
 from perdure.traces.narrate import Narration
 from perdure.traces.trace import trace
 
@@ -154,6 +155,16 @@ def test_a_narration_tells_attempts_waits_and_decisions() -> None:
         "900 tokens in (600 cached), 45 out",
     ):
         assert known in told
+
+
+def test_an_attempt_is_told_once() -> None:
+    history, narration = History("pay-1"), Narration(UTC)
+    history.open()
+    history.think("Look.", calls=[call("read", "{}")])
+    history.start_acting(0)
+    attempt = ActivityStarted(99, history.now, "act-1-0", 2, "worker-2", "activity Heartbeat timeout")
+    told = [str(line) for event in [*history.events, attempt, attempt] for line in narration.feed(event)]
+    assert sum("attempt 2 on worker-2" in line for line in told) == 1
 
 
 def test_a_narration_holds_what_waits_now() -> None:
