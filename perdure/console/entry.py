@@ -16,7 +16,7 @@ import typer
 
 import perdure
 from perdure import _home
-from perdure.console import checking, deciding, exits, reading, running, screen, serving
+from perdure.console import checking, deciding, demo, exits, reading, running, screen, serving
 from perdure.console.desk import Desk, Finding, SetupError, World, operator
 from perdure.core import inert
 from perdure.tools import discovery
@@ -46,7 +46,7 @@ def app(desk: Callable[[], Desk]) -> typer.Typer:
     ) -> None:
         context.obj = desk()
 
-    for group in (running, reading, deciding, serving, checking):
+    for group in (running, reading, deciding, serving, checking, demo):
         group.add_to(verbs)
     return verbs
 

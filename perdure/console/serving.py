@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from watchfiles import PythonFilter, awatch
@@ -24,6 +24,7 @@ FilesArgument = Annotated[
     typer.Argument(metavar="[FILES]", help=f"Files or modules that declare agents (else those in ${VARIABLE})."),
 ]
 _LOOK_AGAIN = 1.5  # seconds between looks at what waits
+_BREATH = 2.0  # seconds before a worker that ended by itself is followed by another
 _GRACE = 35.0  # seconds for a worker to let its tools finish
 
 
@@ -112,10 +113,26 @@ class Bench:
             change = asyncio.ensure_future(anext(saved))
             try:
                 await self._replace()
-                await change
+                await self._until(change)
             finally:
                 change.cancel()
             self._at.screen.hint("changed: loading anew")
+
+    async def _until(self, change: "asyncio.Future[Any]") -> None:
+        """Wait for a change; meanwhile, a worker that ends by itself is started anew."""
+        while True:
+            died = asyncio.ensure_future(self.worker.wait() if self.worker else asyncio.Event().wait())
+            try:
+                await asyncio.wait((change, died), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                died.cancel()
+            if change.done():
+                change.result()
+                return
+            code = self.worker.returncode if self.worker else None
+            self._at.screen.hint(f"the worker ended by itself (code {code}); another one starts in {_BREATH:.0f} s")
+            await asyncio.sleep(_BREATH)
+            self.worker = await self._spawn("worker", *self._files)
 
     async def _replace(self) -> None:
         """The new one starts before the old one is told to go, so somebody is always there."""

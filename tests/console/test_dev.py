@@ -80,6 +80,23 @@ async def test_a_change_is_served_and_a_broken_one_is_not(tmp_path: Path) -> Non
     await settled(bench, work)
 
 
+async def test_a_worker_that_dies_is_followed_by_another(tmp_path: Path) -> None:
+    file, log = tmp_path / "agent.py", tmp_path / "log"
+    file.write_text("one")
+    log.touch()
+    told = io.StringIO()
+    bench = Bench(Desk(DevWorld(InMemoryRuns(), log=log), Screen(err=Console(file=told))), [str(file)])
+
+    async def work() -> None:
+        await until(lambda: "serves one" in log.read_text())
+        assert bench.worker is not None
+        bench.worker.kill()
+        await until(lambda: log.read_text().count("serves one") == 2)
+        assert "ended by itself (code -9)" in told.getvalue()
+
+    await settled(bench, work)
+
+
 async def test_no_worker_is_left_behind(tmp_path: Path) -> None:
     file, log = tmp_path / "agent.py", tmp_path / "log"
     file.write_text("one")
