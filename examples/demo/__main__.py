@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -74,8 +75,8 @@ async def _interruptible(voice: Voice, asked: argparse.Namespace) -> int:
     def end(number: int) -> None:
         if not told:
             told.append(number)
-            voice.wait_for("ending worker and server")
             playing.cancel()
+            voice.wait_for("ending worker and server")  # last: the terminal may be gone
 
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(each, end, each)
@@ -156,8 +157,17 @@ async def _conclude(show: Show, outcome: Outcome) -> None:
             await prompt.typed_line()
 
 
+def _code() -> int:
+    try:
+        code = main()
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        return INTERRUPTED  # who read us is gone, a pipe or a terminal; by now everything else is, too
+    return code
+
+
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    code = _code()
     os._exit(code)  # an interpreter that used temporalio may abort while it exits, after all work is done

@@ -29,12 +29,13 @@ from perdure.traces.trace import trace
 _LOOK_AGAIN: Final = 0.2  # seconds
 _INTO_THE_CALL: Final = 0.7  # seconds after which nobody can say that the call had not begun
 _SILENCE: Final = 10  # seconds without a heartbeat after which the server gives a call to another worker
+_REPLACED: Final = 3  # workers that ended by another hand
 _WAITED_FOR: Final = {CALL_MODEL: "the model thinks", RUN_TOOL: "tools run"}
 _SHOWN: Final = {RequestKind.APPROVAL: "This is the call, byte for byte, and why it is gated:"}
 
 
 class WorkerGoneError(Exception):
-    """The worker ended, and not by our hand; the text holds the end of its log."""
+    """Workers end as soon as they start; the text holds the end of their log."""
 
 
 class EndOfInputError(Exception):
@@ -111,9 +112,21 @@ class Show:
     # --- the worker ---------------------------------------------------------------------------------------------------
 
     async def _look_after_worker(self) -> None:
+        """Replace a worker that somebody else killed, or that failed; not for ever."""
+        for _ in range(_REPLACED):
+            dead = await self._death()
+            self.worker.start_another()
+            self._keep(worker=self.worker.pid)
+            self.voice.say(f"Worker {dead} has ended, and the demo did not do it. Worker {self.worker.pid} starts.")
+        await self._death()
+        raise WorkerGoneError(
+            f"workers end one after the other. The end of {self.worker.log}:\n{self.folder.log_end()}"
+        )
+
+    async def _death(self) -> int:
         while not self.worker.gone:
             await asyncio.sleep(_LOOK_AGAIN)
-        raise WorkerGoneError(f"the worker ended by itself. The end of {self.worker.log}:\n{self.folder.log_end()}")
+        return self.worker.pid
 
     async def _kill_in_mid_call(self) -> None:
         """SIGKILL the worker while it runs `leave_records`, and start another."""
@@ -122,7 +135,9 @@ class Show:
         await asyncio.sleep(_INTO_THE_CALL)
         if not await self._running_here():
             return  # too late: this machine was busy, and the call has ended
-        dead = self.worker.kill()
+        dead = self.worker.pid
+        self.worker.kill()
+        self.worker.start_another()
         self._keep(killed=True, worker=self.worker.pid)
         self.voice.say(
             f"Worker {dead} was in the middle of {leave_records.name} ({running.activity_id}), which takes "

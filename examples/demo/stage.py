@@ -101,13 +101,14 @@ class Worker:
     def gone(self) -> bool:
         return self._child.poll() is not None
 
-    def kill(self) -> int:
-        """SIGKILL, no goodbye to anyone, and another process in its place. Returns the id of the dead one."""
-        dead = self._child
-        dead.kill()
-        dead.wait()
+    def kill(self) -> None:
+        """SIGKILL: no goodbye to anyone."""
+        self._child.kill()
+        self._child.wait()
+
+    def start_another(self) -> None:
+        """After the death of the first, whoever caused it."""
         self._child = self._started()
-        return dead.pid
 
     async def __aenter__(self) -> Self:
         return self

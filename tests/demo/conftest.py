@@ -64,6 +64,14 @@ class Playing:
     def tell(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def hang_up(self) -> None:
+        """Close the terminal, as one closes a window."""
+        self.started |= offspring(self.process.pid)
+        os.close(self.terminal)
+        self.terminal = -1
+        self.tell(signal.SIGHUP)
+        self.process.wait(_PATIENCE)
+
     def left_behind(self) -> set[int]:
         """Processes of its own that live, after a moment for the kernel to end them."""
         limit = time.monotonic() + 20
@@ -114,7 +122,8 @@ def play(state: Path, tmp_path: Path) -> Iterator[Callable[..., Playing]]:
         if each.process.poll() is None:
             each.process.kill()
             each.process.wait()
-        os.close(each.terminal)
+        if each.terminal >= 0:
+            os.close(each.terminal)
 
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the processes that a demo started are read from /proc")

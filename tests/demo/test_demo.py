@@ -1,5 +1,6 @@
 """The demo as people start it: real server, real worker, real kills, and nothing left behind."""
 
+import os
 import re
 import signal
 import sqlite3
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from examples.leave_desk_model import SCRIPT
-from perdure.console.exits import FAILED, INTERRUPTED
+from perdure.console.exits import FAILED, INTERRUPTED, SETUP
 from perdure.testing import ScriptedModel
 from tests.demo.conftest import ON_LINUX, Playing
 
@@ -79,8 +80,7 @@ def test_interrupted_anywhere_it_goes_on_where_it_was_and_leaves_no_process_behi
 
     while_asked = play(terminal=True)
     while_asked.until("Approve?")
-    while_asked.tell(signal.SIGTERM)
-    assert while_asked.end() == INTERRUPTED
+    while_asked.hang_up()
     assert while_asked.left_behind() == set()
     assert "starts in its place" not in while_asked.shown  # one kill is enough
     assert bookings(state) == 0
@@ -125,6 +125,26 @@ def test_a_wrong_key_is_told_and_the_run_ends_by_the_demos_own_word(play: Play, 
 
 
 @pytest.mark.slow
+def test_a_worker_that_somebody_else_kills_is_replaced(play: Play, state: Path) -> None:
+    demo = play()
+    demo.until("starts in its place")
+    [worker] = re.findall(r"Worker (\d+) starts in its place", demo.shown)
+    os.kill(int(worker), signal.SIGKILL)
+    assert demo.end() == 0
+    assert f"Worker {worker} has ended, and the demo did not do it" in demo.shown
+    assert bookings(state) == 1
+    assert demo.left_behind() == set()
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_ends_the_demo_with_the_workers_own_words(play: Play) -> None:
+    demo = play(PERDURE_GRANT_KEY="too short")
+    assert demo.end() == SETUP
+    assert "PERDURE_GRANT_KEY is too short" in demo.shown
+    assert demo.left_behind() == set()
+
+
+@pytest.mark.slow
 def test_interrupted_before_the_server_is_up_it_leaves_nothing(play: Play) -> None:
     demo = play(terminal=True)
     demo.until("starting")
@@ -137,8 +157,9 @@ def test_interrupted_before_the_server_is_up_it_leaves_nothing(play: Play) -> No
 def test_begun_anew_it_leaves_the_old_run_cancelled_and_plays_another(play: Play, state: Path) -> None:
     first = play("--yes")
     first.until("call      leave_records")
-    first.tell(signal.SIGINT)
+    first.tell(signal.SIGTERM)
     assert first.end() == INTERRUPTED
+    assert first.left_behind() == set()
     second = play("--yes", "--anew")
     assert second.end() == 0
     [old], [new] = ({*re.findall(r"run +(leave-\w+)", each.shown)} for each in (first, second))
