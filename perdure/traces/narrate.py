@@ -4,7 +4,8 @@ What can be said only at the end (marked figures) is said by the trace of all ev
 """
 
 from collections.abc import Iterator
-from datetime import tzinfo
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from typing import Final
 
 from perdure.core import inert
@@ -42,10 +43,14 @@ class Narration:
         self._scheduled: dict[str, e.ActivityScheduled] = {}
         self._calls: dict[tuple[str, int], AdmittedCall] = {}  # by activity id of the turn, and index
         self._attempts: set[tuple[str, int]] = set()
+        self._now: datetime | None = None
         self._day = ""
 
     def feed(self, event: e.Event) -> list[Line]:
         self.told.append(event)
+        self._now = max(self._now or event.at, event.at)
+        if event.at < self._now:  # an attempt that the server told of between two events
+            event = replace(event, at=self._now)
         if isinstance(event, e.ActivityScheduled):
             self._scheduled[event.activity_id] = event
         lines = list(self._lines(event))
