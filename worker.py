@@ -4,7 +4,6 @@ import asyncio
 import os
 import pkgutil
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from perdure.temporal.connect import connect
 from perdure.temporal.embedded import state_folder
 from perdure.temporal.journal import Journal
 from perdure.temporal.search_attributes import SearchAttributesMissingError, ensure_search_attributes
+from perdure.temporal.workers import identity
 from perdure.tools.discovery import AgentLoadError, load
 
 _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before another worker takes them
@@ -91,11 +91,6 @@ async def main(specs: Sequence[str] = ()) -> int:
     async with build(client, agents):
         await stopped.wait()
     return 0
-
-
-def identity(agents: Mapping[str, Agent]) -> str:
-    """Who polls, for operators and `perdure doctor`: process, host, agents served."""
-    return f"{os.getpid()}@{socket.gethostname()} [{', '.join(sorted(agents))}]"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.own import agent_of, heartbeating, needs_person, recorded, segment
+from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
     CALL_MODEL,
@@ -80,7 +80,7 @@ async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
         log.warning("model", run=activity.info().workflow_id, kind=error.kind, why=error.message)
         if error.kind == "retry":
             delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
-            raise ApplicationError(error.message, type="ModelTrouble", next_retry_delay=delay) from None
+            raise trouble(error.message, "ModelTrouble", delay) from None
         raise needs_person(error.message) from None
 
 

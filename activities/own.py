@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from perdure import Agent
 from perdure.core.contracts import NEEDS_PERSON, RUN
 from perdure.core.digests import as_canonical, of_canonical
 from perdure.temporal.journal import Journal, Segment
 
+_EXPECTED = ApplicationErrorCategory.BENIGN  # our own log tells of it, in a line; no stack trace beside it
 _MOST_RECORDED = 1_800_000  # bytes; Temporal refuses payloads above 2 MiB, whatever encodes them on the way
 
 R = TypeVar("R", bound=BaseModel)
@@ -34,7 +35,12 @@ def segment() -> Segment:
 
 def needs_person(why: str) -> ApplicationError:
     """The run is to wait, visible in the inbox with this reason, until someone mends it."""
-    return ApplicationError(why, type=NEEDS_PERSON, non_retryable=True)
+    return ApplicationError(why, type=NEEDS_PERSON, non_retryable=True, category=_EXPECTED)
+
+
+def trouble(why: str, kind: str, delay: timedelta | None = None) -> ApplicationError:
+    """Temporal is to try again, after `delay` if somebody named one."""
+    return ApplicationError(why, type=kind, next_retry_delay=delay, category=_EXPECTED)
 
 
 def agent_of(agents: Mapping[str, Agent], name: str) -> Agent:

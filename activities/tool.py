@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.grants import refusal_of
-from activities.own import agent_of, heartbeating, needs_person, recorded, segment
+from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent, Tool, ToolContext
 from perdure.core.contracts import (
     PROBE_TOOL,
@@ -115,11 +115,11 @@ class Tools:
 async def _observed(tool: Tool, call: AdmittedCall, asked: RunTool) -> Observation:
     try:
         seen = await invoke(tool, call.arguments, _context(asked))
-    except RetryTool as trouble:
-        raise ApplicationError(str(trouble), type="ToolTrouble") from None
+    except RetryTool as retry:
+        raise trouble(str(retry), "ToolTrouble") from None
     if _shutting_down() and tool.effect is not Effect.ONCE and seen.ending is not Ending.OK:
         # The worker stops, not the run: another worker takes the call, with the same key.
-        raise ApplicationError("the worker was stopped while the tool ran", type="WorkerStopped")
+        raise trouble("the worker was stopped while the tool ran", "WorkerStopped")
     return seen
 
 

@@ -187,4 +187,6 @@ def _needs_person(error: ActivityError) -> bool:
 
 
 def cause(error: ActivityError) -> str:
-    return str(error.cause or error)[:1000]
+    """What went wrong, in its own words."""
+    told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause or error)
+    return told[:1000]

@@ -59,6 +59,7 @@ from perdure.core.runs import (
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import running
 from perdure.temporal.history import Decoder, decoded, moment
+from perdure.temporal.workers import served
 from perdure.traces.events import ActivityStarted, Event
 
 _AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
@@ -120,6 +121,11 @@ class Runs:
         except WorkflowAlreadyStartedError:
             return Started(chosen, new=False)
         return Started(chosen, new=True)
+
+    async def served(self) -> frozenset[str] | None:
+        """The agents that some worker serves now; None if that can't be known (no worker is up, say)."""
+        with _reaching():
+            return await served(self._client, self._task_queue)
 
     async def result(self, run_id: str) -> Outcome:
         """Wait for a run's end.

@@ -3,11 +3,9 @@
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -16,6 +14,7 @@ from perdure.core.runs import UnreachableError
 from perdure.temporal.connect import address, connect
 from perdure.temporal.embedded import DevServerError, binary, running, state_folder
 from perdure.temporal.search_attributes import ATTRIBUTES, command
+from perdure.temporal.workers import workers
 
 _SHORT = timedelta(days=7)  # of retention: traces of ended runs go with it
 
@@ -87,17 +86,9 @@ async def _attributes(client: Client) -> Finding:
 
 
 async def _pollers(client: Client) -> Finding:
-    described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=TASK_QUEUE),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
-    recent = datetime.now(UTC) - timedelta(minutes=1)
-    there = [p.identity for p in described.pollers if p.last_access_time.ToDatetime(tzinfo=UTC) > recent]
+    there = await workers(client, TASK_QUEUE)
     if there:
-        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {', '.join(sorted(there))}")
+        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {', '.join(there)}")
     return Finding(
         "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
     )

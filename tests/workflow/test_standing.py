@@ -1,9 +1,14 @@
 """What is seen of a run without asking a worker, and in Temporal's own UI."""
 
+import asyncio
+
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
-from perdure import tool
+import worker
+from perdure import Runs, tool
 from perdure.core.contracts import Choice, RunState
+from perdure.temporal.connect import connect
+from perdure.temporal.workers import identity
 from perdure.testing import call, say
 from perdure.traces.events import ActivityScheduled
 
@@ -64,3 +69,17 @@ async def test_a_second_start_with_the_same_business_id_is_the_first_run(stage):
         assert (await desk.runs.result(first.run_id)).state is RunState.CANCELLED
         after = await desk.runs.start(desk.agent.name, "pay ann", run_id=first.run_id)
         assert not after.new
+
+
+async def test_workers_say_which_agents_they_serve(stage):
+    async with stage(SCRIPT, [pay]) as desk:
+        assert await Runs(desk.client, task_queue="nobody-serves-this").served() is None
+        async with worker.build(
+            await connect(identity=identity(["b", "a"])), {}, task_queue=f"two-{desk.task_queue}", key=b"k" * 32
+        ):
+            known = Runs(desk.client, task_queue=f"two-{desk.task_queue}")
+            for _ in range(100):
+                if served := await known.served():
+                    break
+                await asyncio.sleep(0.05)
+            assert served == {"a", "b"}

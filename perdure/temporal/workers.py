@@ -1,0 +1,45 @@
+"""Who serves a task queue. A worker's identity says which agents it serves, so that nobody has to ask it."""
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+
+_RECENT = timedelta(minutes=1)  # a worker polls at least that often; the server remembers dead ones for five
+
+
+def identity(agents: Iterable[str]) -> str:
+    """A worker's name for itself: process, host, agents served."""
+    return f"{os.getpid()}@{socket.gethostname()} [{', '.join(sorted(agents))}]"
+
+
+def agents_of(identity: str) -> frozenset[str] | None:
+    """The agents that a worker with this identity serves; None if it does not say."""
+    said = re.search(r"\[(.*)\]$", identity)
+    return frozenset(name for name in said[1].split(", ") if name) if said else None
+
+
+async def workers(client: Client, task_queue: str) -> Sequence[str]:
+    """The identities of the workers that poll for runs now."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=task_queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    since = datetime.now(UTC) - _RECENT
+    return sorted({p.identity for p in described.pollers if p.last_access_time.ToDatetime(tzinfo=UTC) > since})
+
+
+async def served(client: Client, task_queue: str) -> frozenset[str] | None:
+    """The agents that somebody serves now; None if that can't be known: no worker is there, or one does not say."""
+    each = [agents_of(identity) for identity in await workers(client, task_queue)]
+    known = [agents for agents in each if agents is not None]
+    return frozenset().union(*known) if known and len(known) == len(each) else None
