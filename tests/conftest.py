@@ -42,7 +42,7 @@ async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str
     for vendor in (
         "anthropic",
         "openai",
-    ):  # a worker imports them at its first call, and on a busy machine that is slow
+    ):  # imported at a worker's first call: slow on a busy machine
         import_module(vendor)
     async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
         yield running.address

@@ -1,0 +1,94 @@
+"""C05, C23, C35, C43: workers are processes here, and they are killed: SIGKILL, no goodbye."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from perdure.core.contracts import Choice, RequestKind, RunState
+from perdure.testing import call, say, think
+
+
+async def until_recorded(ledger, line, count=1):
+    async with asyncio.timeout(40):
+        while sum(each.startswith(line) for each in ledger.lines) < count:
+            await asyncio.sleep(0.05)
+
+
+async def ended(desk, run_id):
+    async with asyncio.timeout(60):
+        return await desk.runs.result(run_id)
+
+
+@pytest.mark.parametrize("spoken", ["anthropic", "openai-responses"])
+async def test_c23_what_was_approved_runs_once_though_the_worker_died_and_the_model_is_not_asked_again(
+    housed, ledger, spoken
+):
+    """And C05, C27: thoughts between the calls, a free sibling, and all of it read back from the history."""
+    first = [think("look first"), call("diag"), think("then tell"), call("send", to="ann")]
+    async with housed([first, say("done")], protocol=spoken) as (desk, process):
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await until_recorded(ledger, "diag")
+        while not await desk.observations(run_id):
+            await asyncio.sleep(0.05)
+        process.kill()
+        await desk.decide_by_signal(run_id, request, Choice.APPROVE)
+        process.start()
+        outcome = await ended(desk, run_id)
+
+        assert outcome.state is RunState.ANSWERED
+        assert ledger.lines == ["diag", "send ann"]
+        assert len(desk.model.requests) == 2
+        assert desk.texts() == ["disk is full", "sent to ann"]
+
+
+async def test_c35_a_read_whose_worker_dies_is_read_again_by_the_next(housed, ledger):
+    async with housed([call("slow_read"), say("done")]) as (desk, process):
+        run_id = await desk.start()
+        await until_recorded(ledger, "read")
+        process.kill()
+        process.start()
+        outcome = await ended(desk, run_id)
+
+        assert outcome.state is RunState.ANSWERED
+        assert ledger.lines == ["read attempt 1", "read attempt 2"]
+        assert desk.texts() == ["read"]
+
+
+async def test_c43_of_three_payments_whose_worker_died_none_is_made_twice(housed, ledger):
+    """One with a key, one that cannot be repeated, one whose bank can be asked: all in one turn."""
+    async with housed([[call("pay", amount=7), call("pay_once", amount=8), call("transfer")], say("done")]) as (
+        desk,
+        process,
+    ):
+        run_id = await desk.start()
+        for line in ("attempt 1", "paid 8", "transfer"):
+            await until_recorded(ledger, line)
+        process.kill()
+        process.start()
+        [request] = await desk.waiting(run_id)
+        assert request.kind is RequestKind.UNKNOWN
+        assert request.tool == "pay_once"
+        await desk.decide(run_id, request, Choice.HAPPENED, result="receipt 8")
+        outcome = await ended(desk, run_id)
+
+        assert outcome.state is RunState.ANSWERED
+        with closing(sqlite3.connect(f"{ledger.path}.db")) as bank:
+            assert bank.execute("SELECT amount FROM paid").fetchall() == [(7,)]
+        assert ledger.lines.count("paid 8") == 1
+        assert sum(line.startswith("transfer") for line in ledger.lines) == 1
+        paid, receipt, transferred = desk.texts()
+        assert paid == "paid 7"
+        assert "receipt 8" in receipt
+        assert "transferred under" in transferred
+
+
+@pytest.mark.slow
+async def test_c43_a_starved_heartbeat_leads_to_a_second_attempt_under_the_same_key(housed, ledger):
+    async with housed([call("starve"), say("done")]) as (desk, _):
+        outcome = await ended(desk, await desk.start())
+
+        assert outcome.state is RunState.ANSWERED
+        assert {line.split()[-1] for line in ledger.lines} == {ledger.lines[0].split()[-1]}
