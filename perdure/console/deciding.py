@@ -22,7 +22,7 @@ from perdure.traces import clock, document, text
 from perdure.traces.events import Event
 from perdure.traces.lines import Line, Span
 from perdure.traces.shape import Trace, TracedCall
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="A request's id, or how it begins: see inbox.")]
 ByOption = Annotated[str, typer.Option("--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).")]

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
 from perdure.core.runs import (
+    AgentNotServedError,
     AlreadyDecidedError,
     DecisionRefusedError,
     RunNotFoundError,
@@ -15,6 +16,7 @@ from perdure.core.runs import (
 from perdure.traces.events import Event
 
 __all__ = [
+    "AgentNotServedError",
     "AlreadyDecidedError",
     "DecisionRefusedError",
     "RunNotFoundError",
@@ -27,6 +29,10 @@ __all__ = [
 
 class RunsPort(Protocol):
     """Ids may be shortened wherever unambiguous. All raise UnreachableError; those with an id, RunNotFoundError."""
+
+    async def served(self) -> frozenset[str] | None:
+        """The agents that some worker serves now; None if that can't be known."""
+        ...
 
     async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started: ...
     async def list(

@@ -17,7 +17,7 @@ from perdure.core import inert
 from perdure.core.contracts import CHOICES, Choice, Decision, Request, RequestKind
 from perdure.traces import text
 from perdure.traces.narrate import Narration
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 _MOMENT = 0.4  # seconds until what waits is taken to wait now
 

@@ -16,7 +16,7 @@ from perdure.core.contracts import RunState
 from perdure.traces import clock, document, text
 from perdure.traces.lines import BLANK, Line, Span
 from perdure.traces.shape import Trace
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How data is written to stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")]

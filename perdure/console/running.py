@@ -8,7 +8,7 @@ import typer
 
 from perdure.console import exits
 from perdure.console.desk import Desk, desk
-from perdure.console.port import RunsPort, Started, UnreachableError
+from perdure.console.port import AgentNotServedError, RunsPort, Started, UnreachableError
 from perdure.console.prompting import Prompter
 from perdure.console.reading import OutputOption, RunArgument
 from perdure.console.screen import Output
@@ -17,7 +17,7 @@ from perdure.traces import document
 from perdure.traces import text as texts
 from perdure.traces.events import Event, RunEnded
 from perdure.traces.narrate import Narration
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="An agent's name: see perdure agents.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="What it is to do, or - to read it from stdin.")]
@@ -97,6 +97,9 @@ def _read(task: str) -> str:
 async def _started(at: Desk, runs: RunsPort, agent: str, task: str, run_id: str | None) -> Started:
     if not task.strip():
         raise typer.BadParameter("the task is empty: say what is to be done")
+    served = await runs.served()
+    if served is not None and agent not in served:
+        raise AgentNotServedError(agent, served)
     started = await runs.start(agent, task, run_id=run_id)
     if not started.new:
         at.screen.hint(f"run {inert.line(started.run_id)} exists already, and this is it; nothing was started")

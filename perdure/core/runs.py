@@ -10,6 +10,14 @@ class RunNotFoundError(Exception):
     """No run (or request) by that id, or more than one; the text says which and what to do."""
 
 
+class AgentNotServedError(RunNotFoundError):
+    """No worker that is up serves the agent; the text says which agents are served."""
+
+    def __init__(self, agent: str, served: frozenset[str]) -> None:
+        names = ", ".join(map(repr, sorted(served))) or "none"
+        super().__init__(f"no worker serves an agent {agent!r}, so nothing was started; served now: {names}")
+
+
 class DecisionRefusedError(Exception):
     """The run did not take the decision: already decided (by whom, when), unknown request, other bytes."""
 

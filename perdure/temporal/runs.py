@@ -278,8 +278,8 @@ class Runs:
         decoder = Decoder(self._client.data_converter, handle.id)
         found = []
         for pending in described.raw_description.pending_activities:
-            if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and pending.attempt <= 1:
-                continue
+            if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+                continue  # between two attempts: nobody has it
             last = (await decoder.failure(pending.last_failure))[1] if pending.HasField("last_failure") else ""
             worker = pending.last_worker_identity
             at = moment(pending.last_started_time)

@@ -35,6 +35,9 @@ class InMemoryRuns:
         self._playing: dict[str, Play] = {}
         self._changed = asyncio.Event()
 
+    async def served(self) -> frozenset[str] | None:
+        return frozenset(self._plays) or None
+
     async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
         run_id = run_id or f"{agent}-{uuid4().hex[:12]}"
         if run_id in self._histories:

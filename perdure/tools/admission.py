@@ -8,11 +8,11 @@ import difflib
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from perdure.core import inert
 from perdure.core.contracts import AdmittedCall, Effect, Verdict
 from perdure.core.digests import of_bytes
 from perdure.tools import conditions
@@ -100,7 +100,7 @@ def _refused(tool: Tool | None, index: int, id: str, name: str, given: dict[str,
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
-    shown = inert(name if len(name) <= 80 else name[:77] + "...")
+    shown = inert.line(name, 80)
     if name.startswith("multi_tool_use"):
         return f"there is no tool {shown!r}. Call the tools themselves, several in one turn. {_listed(tools)}"
     plain = re.split(r"[^a-zA-Z0-9_-]", name.removeprefix("functions."))[0]
@@ -117,8 +117,7 @@ def _listed(tools: Mapping[str, Tool]) -> str:
 
 
 def _wrong(tool: Tool, error: ArgumentsError) -> str:
-    said = inert(str(error))
-    said = said if len(said) <= 1_200 else said[:1_197] + "..."
+    said = inert.line(str(error), 1_200)
     return f"{tool.name} did not run: {said}. {_form(tool)}"
 
 
@@ -158,7 +157,7 @@ def _read(arguments: str) -> tuple[dict[str, Any], str]:
 
 
 def _unreadable(why: str) -> str:
-    return f"the arguments are not valid JSON, so nothing ran: {inert(why)[:300]}. Send one JSON object."
+    return f"the arguments are not valid JSON, so nothing ran: {inert.line(why, 300)}. Send one JSON object."
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -190,26 +189,10 @@ def wire_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def inert(text: str) -> str:
-    """The text in one line, with every character that could steer a terminal or hide shown as its escape."""
-    return "".join(
-        char if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") else _escaped(char)
-        for char in text
-    )
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode()
-
-
 def title(name: str, arguments: Mapping[str, Any]) -> str:
     """A call in one short inert line: book_leave(employee="ann", days=3)."""
-    parts = []
-    for key, value in arguments.items():
-        said = json.dumps(value, ensure_ascii=False)
-        parts.append(inert(f"{key}={said if len(said) <= 40 else said[:37] + '...'}"))
-    line = f"{name}({', '.join(parts)})"
-    return line if len(line) <= MOST_TITLE else line[: MOST_TITLE - 4] + "...)"
+    said = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    return inert.line(f"{name}({said})", MOST_TITLE)
 
 
 def _storable(text: str) -> str:

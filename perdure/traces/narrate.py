@@ -27,7 +27,7 @@ from perdure.core.messages import thoughts
 from perdure.traces import clock, text
 from perdure.traces import events as e
 from perdure.traces.lines import Line, Span, Style, said
-from perdure.traces.trace import read, trace
+from perdure.traces.turns import read, trace
 
 _WIDTH: Final = 10  # of a label
 _LIMIT: Final = 400

@@ -4,7 +4,7 @@ import pytest
 
 from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunState, Usage
 from perdure.testing.histories import History, call
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 
 def decision(request: str, choice: Choice, **more: str) -> Decision:

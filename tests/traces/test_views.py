@@ -12,7 +12,7 @@ from perdure.traces import document, lines, text
 from perdure.traces.clock import clock, lasted, relative, stamp
 from perdure.traces.events import ActivityStarted
 from perdure.traces.narrate import Narration
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 EVIL = "\x1b[2K\rfake \u202e\u200b<img src=x onerror=alert(1)>" + " " * 5000 + "[bold]payload[/bold]"
 MARK = "\\x1b[2K\\rfake <U+202E><U+200B><img src=x onerror=alert(1)><5,000 spaces>[bold]payload[/bold]"

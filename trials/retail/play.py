@@ -13,7 +13,7 @@ from perdure.console.port import RunsPort
 from perdure.core.contracts import FINAL_STATES, Choice, Decision, Request, RequestKind, RunState
 from perdure.core.runs import DecisionRefusedError, RunNotFoundError, RunRow
 from perdure.testing import Reply, Script, Seen, call, say
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 from trials.retail.cases import Case
 
 _LOOKS_EVERY = 0.2  # seconds between an operator's looks at one run
