@@ -87,3 +87,12 @@ def test_without_a_server_run_offers_dev(console: Console) -> None:
     assert done.exit_code == exits.UNREACHABLE
     assert "perdure dev FILE" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "start"])
+def test_nothing_is_started_for_an_agent_that_nobody_serves(console: Console, verb: str) -> None:
+    done = console(verb, "nosuch", "Book.")
+    assert done.exit_code == exits.NOT_FOUND
+    assert "no worker serves an agent 'nosuch'" in done.stderr
+    assert "'leave_desk'" in done.stderr
+    assert done.stdout == ""
