@@ -63,12 +63,12 @@ def leave_records(employee: Person) -> dict[str, int]:
 
 
 @tool(effect="read")
-def policy_lookup(topic: Annotated[str, Field(description="a word or two, such as 'pending days'")]) -> list[str]:
+def policy_lookup(topic: Annotated[str, Field(description="a word or two, such as 'pending days'")]) -> str:
     """Look up what the company's leave policy says about a topic."""
     words = topic.casefold().split()
     with database() as hr:
         texts = [text for (text,) in hr.execute("SELECT text FROM policy")]
-    return [text for text in texts if any(word in text.casefold() for word in words)] or texts
+    return "\n".join([text for text in texts if any(word in text.casefold() for word in words)] or texts)
 
 
 # --- the tool that acts: an operator is asked, then it happens once per approved call ---------------------------------

@@ -5,6 +5,7 @@
 It makes nothing up: figures and dates are read from the observations that the conversation holds, as a model must.
 """
 
+import contextlib
 import json
 import re
 from datetime import date
@@ -123,6 +124,7 @@ def _not_booked(seen: Seen) -> str:
 
 
 if __name__ == "__main__":
-    with ScriptedModel(SCRIPT) as model:
-        print("\n".join(f"export {name}={value}" for name, value in model.env().items()), flush=True)
-        input("Enter ends it.\n")
+    server = ScriptedModel(SCRIPT)
+    print("\n".join(f"export {name}={value}" for name, value in server.env().items()), flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.serve()

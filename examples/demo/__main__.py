@@ -33,7 +33,7 @@ from perdure.core.runs import RunNotFoundError, UnreachableError
 from perdure.temporal.embedded import DevServer, DevServerError, Running, StateHeldError
 from perdure.traces import clock, text
 from perdure.traces.lines import BLANK
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 _TROUBLE: Final = (DemoHeldError, ModelGoneError, WorkerGoneError, DevServerError, StateHeldError, UnreachableError)
 

@@ -8,6 +8,7 @@ import asyncio
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Final
 
 from examples.demo import prompt
@@ -24,7 +25,7 @@ from perdure.traces.events import ActivityScheduled, ActivityStarted, Event, Run
 from perdure.traces.lines import BLANK
 from perdure.traces.narrate import Narration
 from perdure.traces.shape import Execution
-from perdure.traces.trace import trace
+from perdure.traces.turns import trace
 
 _LOOK_AGAIN: Final = 0.2  # seconds
 _INTO_THE_CALL: Final = 0.7  # seconds after which nobody can say that the call had not begun
@@ -192,10 +193,11 @@ class Show:
 
     async def _asked(self, request: Request) -> tuple[Choice, str, str]:
         """Ends when a person has answered; cancelled when somebody else was faster."""
-        self.voice.say(f"Or from another terminal: PERDURE_STATE={self.folder.path} perdure inbox")
+        self.voice.say(f"Or from another terminal: PERDURE_STATE={quote(str(self.folder.path))} perdure inbox")
         while True:
             self.voice.prompt(prompt.question(request.kind))
             line = await prompt.typed_line()
+            self.voice.answered()
             if line is None:
                 raise EndOfInputError
             if answer := prompt.understood(request.kind, line):

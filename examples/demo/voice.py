@@ -29,8 +29,13 @@ class Voice:
     def __init__(self, screen: Screen | None = None) -> None:
         self.screen = screen or Screen()
         self._live: Live | None = None
+        self._asking = False
 
     def lines(self, lines: Iterable[Line]) -> None:
+        lines = list(lines)
+        if lines and self._asking:  # somebody else was faster than who is asked
+            self.answered()
+            self.screen.show([BLANK])
         self.screen.show(lines)
 
     def say(self, head: str, *more: str) -> None:
@@ -47,9 +52,13 @@ class Voice:
         self.screen.out.print(Text(f"  {url}", style="bold"), soft_wrap=True)
 
     def prompt(self, text: str) -> None:
-        """Without a line's end: what is typed stands behind it."""
+        """Without a line's end: what is typed stands behind it. Then say `answered`."""
         self.screen.out.print(Text(f"{_BAR}{text} ", style="bold magenta"), end="", soft_wrap=True)
         self.screen.out.file.flush()
+        self._asking = True
+
+    def answered(self) -> None:
+        self._asking = False
 
     def wait_for(self, what: str) -> None:
         """Show, on a terminal, that `what` is waited for, until `ready` or the next wait."""

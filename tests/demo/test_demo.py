@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from examples.leave_desk_model import SCRIPT
+from perdure import _home
 from perdure.console.exits import FAILED, INTERRUPTED, SETUP
 from perdure.testing import ScriptedModel
 from tests.demo.conftest import ON_LINUX, Playing
@@ -142,6 +144,20 @@ def test_a_worker_that_cannot_start_ends_the_demo_with_the_workers_own_words(pla
     assert demo.end() == SETUP
     assert "PERDURE_GRANT_KEY is too short" in demo.shown
     assert demo.left_behind() == set()
+
+
+@pytest.mark.slow
+def test_a_decision_from_another_terminal_is_taken_while_the_demo_asks(play: Play, state: Path) -> None:
+    demo = play(terminal=True)
+    demo.until("Approve?")
+    [request] = set(re.findall(r"perdure approve (\w+)", demo.shown))
+    elsewhere = {**os.environ, "PERDURE_STATE": str(state / "demo")}
+    subprocess.run(_home.command("client", "approve", request, "--by", "ann"), env=elsewhere, check=True)
+    demo.until("Enter")
+    demo.type("")
+    assert demo.end() == 0
+    assert "approve by ann" in trace_of(demo.shown)
+    assert bookings(state) == 1
 
 
 @pytest.mark.slow
