@@ -142,13 +142,18 @@ class AgentRun:
         self._gate.refuse_unfit(decision)
 
     @workflow.signal(name=DECIDE)
-    async def decide_by_signal(self, decision: Decision) -> None:
-        """As the update, without an answer: one that does not fit changes nothing."""
+    async def decide_by_signal(self, *said: Any) -> None:
+        """As the update, without an answer: what is no decision, or does not fit, changes nothing.
+
+        Nobody rejects a signal before it arrives, and an error here would stop the run: so it takes anything.
+        """
         try:
+            [given] = said
+            decision = Decision.model_validate(given)
             self._gate.refuse_unfit(decision)
             await self._gate.decide(decision)
-        except FailureError as refusal:
-            workflow.logger.warning("decision refused", extra={"request": decision.request, "why": str(refusal)})
+        except (ValueError, FailureError) as refusal:
+            workflow.logger.warning("decision refused", extra={"why": str(refusal)[:1000]})
 
     def _changed(self) -> None:
         """Publish once for all that changes in this step."""
