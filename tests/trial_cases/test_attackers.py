@@ -198,6 +198,8 @@ async def test_a_decision_nobody_asked_for_leaves_nothing(stage, send, ledger):
 
         for garbage in (5, {"request": request.id}, "text", None, [1, 2]):
             await handle.signal(DECIDE, garbage)
+        await handle.signal(DECIDE)
+        await handle.signal(DECIDE, args=[1, 2])
         await handle.signal("unheard_of", 1)
         await desk.decide_by_signal(run_id, future, Choice.APPROVE)
         await desk.decide_by_signal(run_id, request, Choice.APPROVE, by=" ")

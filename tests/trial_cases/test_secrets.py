@@ -9,7 +9,7 @@ from perdure.testing import call, error, say
 SENTINEL = "sk-SENTINEL-0123456789abcdef"
 
 
-async def test_c59_a_key_that_errors_echo_is_found_nowhere(stage, protocol, monkeypatch, capsys, caplog):
+async def test_c59_a_key_that_errors_echo_is_found_nowhere(stage, protocol, monkeypatch, capfd):
     @tool(effect="read")
     def fetch() -> str:
         """Fetch."""
@@ -53,6 +53,6 @@ async def test_c59_a_key_that_errors_echo_is_found_nowhere(stage, protocol, monk
             repr(stuck),
             *("" if each.body is None else str(each.body) for each in desk.model.requests),
         ]
-        printed = capsys.readouterr()
-        seen += [printed.out, printed.err, caplog.text]
+        printed = capfd.readouterr()
+        seen += [printed.out, printed.err]
         assert [where for where, text in enumerate(seen) if "SENTINEL" in text] == []

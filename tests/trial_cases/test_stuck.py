@@ -124,7 +124,9 @@ GARBAGE = [
 @pytest.mark.parametrize("start", GARBAGE, ids=[str(each)[:40] for each in GARBAGE])
 async def test_c39_a_start_that_nobody_can_read_fails_and_says_so(stage, start):
     async with stage([say("never")], [look]) as desk:
-        handle = await desk.client.start_workflow(RUN, start, id=f"garbage-{desk.task_queue}", task_queue=desk.task_queue)
+        handle = await desk.client.start_workflow(
+            RUN, start, id=f"garbage-{desk.task_queue}", task_queue=desk.task_queue
+        )
         desk.started.append(handle.id)
         async with asyncio.timeout(20):
             outcome = await desk.runs.result(handle.id)
