@@ -52,9 +52,9 @@ class AgentRun:
             return await self._loop(Start.model_validate(start))
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
-                await self._end_cancelled()
+                await self._end(self._cut_short(RunState.CANCELLED, workflow.cancellation_reason() or "cancelled"))
                 raise
-            await self._end(concluded(self._state, RunState.FAILED, reason=_told(error)))
+            await self._end(self._cut_short(RunState.FAILED, _told(error)))
             if isinstance(error, FailureError):
                 raise
             raise ApplicationError(_told(error), type=type(error).__name__, non_retryable=True) from error
@@ -123,13 +123,12 @@ class AgentRun:
         self._publish()
         return state.outcome
 
-    async def _end_cancelled(self) -> None:
-        reason = workflow.cancellation_reason() or "cancelled"
+    def _cut_short(self, final: RunState, reason: str) -> State:
+        """The state of a run that ends before its turn did, with a report on each of the turn's calls."""
         report = tuple(_reported(call, self._state) for call in self._state.calls)
-        state = concluded(self._state, RunState.CANCELLED, reason=reason)
+        state = concluded(self._state, final, reason=reason)
         assert state.outcome is not None
-        outcome = state.outcome.model_copy(update={"report": report})
-        await self._end(state.model_copy(update={"outcome": outcome}))
+        return state.model_copy(update={"outcome": state.outcome.model_copy(update={"report": report})})
 
     # --- what operators see and say -----------------------------------------------------------------------------------
 
