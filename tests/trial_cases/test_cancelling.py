@@ -1,6 +1,7 @@
 """C37: a cancel, at any instant, tells the tools, waits for them, and reports what did and did not happen."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -148,10 +149,8 @@ async def test_a_tool_that_ignores_the_cancel_is_waited_for_to_its_own_limit(sta
         """Act, whatever anyone says."""
         ledger.record("begun")
         for _ in range(20):
-            try:
+            with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.1)
-            except asyncio.CancelledError:
-                pass
         ledger.record("acted")
         return "acted"
 

@@ -1,4 +1,4 @@
-"""Payloads that the server cannot read, and runs that are set back: the record still holds, and no effect is doubled."""
+"""Payloads that the server cannot read, and runs that are set back: the record holds, and no effect is doubled."""
 
 import asyncio
 import sqlite3

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import pairwise
 
 from perdure import tool
 from perdure.core.contracts import Choice, RunState
@@ -33,7 +34,7 @@ async def test_c33_a_hundred_steps_of_five_kilobytes_cost_the_same_each(stage):
 
         assert (outcome.state, outcome.turns) == (RunState.ANSWERED, STEPS + 1)
         ends = [i for i, e in enumerate(events) if _scheduled(e).startswith("think-")]
-        sizes = [sum(e.ByteSize() for e in events[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        sizes = [sum(e.ByteSize() for e in events[a:b]) for a, b in pairwise(ends)]
         assert len(sizes) == STEPS
         assert max(sizes[5:]) < min(sizes[5:]) * 1.2
         assert sum(sizes) < STEPS * 9_000

@@ -1,10 +1,10 @@
-"""What a person can mend makes a run wait and never die; what nobody can mend ends it, within seconds and with words."""
+"""What a person can mend makes a run wait and never die; what nobody can mend ends it, soon and with words."""
 
 import asyncio
 
 import pytest
 
-from perdure import Agent, tool
+from perdure import Agent, ToolContext, tool
 from perdure.core.contracts import RUN, Choice, RequestKind, RunState, Start
 from perdure.testing import call, error, say
 
@@ -109,6 +109,45 @@ async def test_of_parallel_calls_one_stop_ends_all_and_runs_none(stage, ledger):
         assert (await desk.runs.find(run_id)).requests == ()
 
 
+async def test_a_stop_tells_running_siblings_waits_for_them_and_reports_what_they_did(stage, ledger):
+    @tool(effect="once")
+    def gone() -> str:
+        """Do what the next version cannot."""
+        return "done"
+
+    @tool(effect="once")
+    def slow(ctx: ToolContext) -> str:
+        """Act, and wait."""
+        ledger.record("begun")
+        ctx.wait_cancelled(20)
+        ledger.record("told" if ctx.cancelled else "not told")
+        return "half done"
+
+    async with stage([[call("slow"), call("gone")], say("never")], [gone, slow]) as desk:
+        run_id = await desk.start()
+        waits = {each.tool: each for each in await desk.waiting(run_id, 2)}
+        await desk.serve(Agent(desk.agent.name, model=desk.agent.model, instructions="", tools=[slow]))
+        await desk.decide(run_id, waits["slow"], Choice.APPROVE)
+        await desk.decide(run_id, waits["gone"], Choice.APPROVE)
+        [stuck] = await desk.waiting(run_id)
+        while not ledger.lines:
+            await asyncio.sleep(0.02)
+        await desk.decide(run_id, stuck, Choice.STOP)
+        outcome = await desk.runs.result(run_id)
+
+        assert outcome.state is RunState.FAILED
+        assert ledger.lines == ["begun", "told"]
+        assert outcome.report == ("slow(): ran", "gone(): not run")
+
+
+async def started(desk, start):
+    """A run begun with `start`, past all that Runs.start would do."""
+    queue = desk.task_queue
+    handle = await desk.client.start_workflow(RUN, start, id=f"odd-{queue}", task_queue=queue)
+    desk.started.append(handle.id)
+    return handle
+
+
 GARBAGE = [
     None,
     5,
@@ -124,10 +163,7 @@ GARBAGE = [
 @pytest.mark.parametrize("start", GARBAGE, ids=[str(each)[:40] for each in GARBAGE])
 async def test_c39_a_start_that_nobody_can_read_fails_and_says_so(stage, start):
     async with stage([say("never")], [look]) as desk:
-        handle = await desk.client.start_workflow(
-            RUN, start, id=f"garbage-{desk.task_queue}", task_queue=desk.task_queue
-        )
-        desk.started.append(handle.id)
+        handle = await started(desk, start)
         async with asyncio.timeout(20):
             outcome = await desk.runs.result(handle.id)
 
@@ -143,8 +179,7 @@ async def test_c39_a_bug_in_workflow_code_fails_the_run_with_its_type_and_words(
             "calls": [{"index": 0, "id": "c", "name": "look", "verdict": "run"}],
         }
         start = Start.model_validate({"agent": desk.agent.name, "task": "t", "state": state})
-        handle = await desk.client.start_workflow(RUN, start, id=f"bug-{desk.task_queue}", task_queue=desk.task_queue)
-        desk.started.append(handle.id)
+        handle = await started(desk, start)
         async with asyncio.timeout(20):
             outcome = await desk.runs.result(handle.id)
 
@@ -159,8 +194,7 @@ async def test_c39_a_transcript_that_the_history_does_not_hold_makes_the_run_wai
             "since": [{"kind": "opening", "id": "open", "digest": "d"}],
         }
         start = Start.model_validate({"agent": desk.agent.name, "task": "t", "state": state})
-        handle = await desk.client.start_workflow(RUN, start, id=f"gap-{desk.task_queue}", task_queue=desk.task_queue)
-        desk.started.append(handle.id)
+        handle = await started(desk, start)
         [request] = await desk.waiting(handle.id)
         assert request.kind is RequestKind.STUCK
         await desk.decide(handle.id, request, Choice.STOP)

@@ -4,7 +4,9 @@ import asyncio
 import time
 from typing import Any
 
-from perdure import tool
+import pytest
+
+from perdure import ToolContext, tool
 from perdure.core.contracts import Choice, RunState
 from perdure.testing import call, say
 
@@ -58,6 +60,28 @@ async def test_c17_whatever_a_tool_raises_ends_the_call_and_not_the_run(stage, p
         assert "SystemExit" in texts[2]
         assert "KeyboardInterrupt" in texts[3]
         assert (await desk.run("again")).state is RunState.ANSWERED  # the worker lives
+
+
+@pytest.mark.parametrize("cached", [1000, 0], ids=["warm", "cold"])
+async def test_parallel_calls_run_once_each_in_whatever_order_they_end(stage, protocol, ledger, cached):
+    @tool(effect="idempotent", ask=False)
+    async def act(ctx: ToolContext, n: int) -> str:
+        """Act.
+
+        Args:
+            n: its number.
+        """
+        await asyncio.sleep(0.1 * (n % 3))
+        ledger.record(f"{n} {ctx.idempotency_key}")
+        return f"acted {n}"
+
+    script = [[call("act", n=n) for n in range(6)], [call("act", n=n) for n in range(6, 9)], say("done")]
+    async with stage(script, [act], protocol=protocol, cached=cached) as desk:
+        assert (await desk.run()).state is RunState.ANSWERED
+
+        assert sorted(line.split()[0] for line in ledger.lines) == [str(n) for n in range(9)]
+        assert len({line.split()[1] for line in ledger.lines}) == 9
+        assert desk.texts() == [f"acted {n}" for n in range(9)]
 
 
 async def test_c19_a_blocking_tool_blocks_nothing_else_and_keeps_its_own_limit(stage, ledger):
