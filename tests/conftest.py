@@ -2,8 +2,8 @@
 
 Used by tests/workflow and tests/trial_cases.
 
-Every stage checks, as it ends, what must hold of every run: the strict model refused no request, and each history
-replays on a cold process with the sandbox in force.
+Every stage checks, as it ends, what must hold of every run: the strict model refused no request, no key stands in the
+history, and the history replays on a cold process with the sandbox in force.
 """
 
 import asyncio
@@ -145,7 +145,10 @@ class Stage:
             workflows=WORKFLOWS, workflow_runner=worker.sandbox(), data_converter=self.client.data_converter
         )
         for run_id in self.started:
-            await replayer.replay_workflow(await self.client.get_workflow_handle(run_id).fetch_history())
+            history = await self.client.get_workflow_handle(run_id).fetch_history()
+            recorded = b"".join(event.SerializeToString() for event in history.events)
+            assert not [key for key in (*self.model.env().values(), GRANT_KEY.decode()) if key.encode() in recorded]
+            await replayer.replay_workflow(history)
 
 
 StageOf = Callable[..., AbstractAsyncContextManager[Stage]]

@@ -97,6 +97,9 @@ def housed(address: str, stage_type: Any, ledger: Ledger, tmp_path: Path, monkey
                 yield played, process
                 assert [refused.refusal for refused in model.violations] == []
                 await played.replay()
+                log = process.log.read_text()
+                assert model.env()["ANTHROPIC_API_KEY"] not in log
+                assert os.environ["PERDURE_GRANT_KEY"] not in log
             finally:
                 process.kill()
                 for run_id in played.started:
