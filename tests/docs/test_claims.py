@@ -60,6 +60,7 @@ def test_a_diagram_declares_whom_it_shows() -> None:
         named = re.findall(r"^ *(\w+) *-?-(?:>>|\))[+-]? *(\w+) *:", block.text, re.MULTILINE)
         assert named, block
         assert {each for pair in named for each in pair} <= declared, block
+        assert ";" not in block.text, f"{block}: to Mermaid, a semicolon ends the line"
 
 
 @pytest.mark.timeout(300)
