@@ -40,16 +40,16 @@ _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 @workflow.defn(name=RUN)
 class AgentRun:
     @workflow.init
-    def __init__(self, start: Any = None) -> None:
+    def __init__(self, start: Any = None, *more: Any) -> None:
         # Checked in run(), where a start nobody can read fails the run instead of wedging its first task.
         self._state = _carried(start)
         self._gate = Gate(self._state.requests, self._state.decided, self._changed)
         self._unpublished = False
 
     @workflow.run
-    async def run(self, start: Any = None) -> Outcome:
+    async def run(self, start: Any = None, *more: Any) -> Outcome:
         try:
-            return await self._loop(Start.model_validate(start))
+            return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
                 await self._end(self._cut_short(RunState.CANCELLED, workflow.cancellation_reason() or "cancelled"))

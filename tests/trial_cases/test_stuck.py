@@ -143,12 +143,15 @@ async def test_a_stop_tells_running_siblings_waits_for_them_and_reports_what_the
 async def started(desk, start):
     """A run begun with `start`, past all that Runs.start would do."""
     queue = desk.task_queue
-    handle = await desk.client.start_workflow(RUN, start, id=f"odd-{queue}", task_queue=queue)
+    args = list(start) if isinstance(start, tuple) else [start]
+    handle = await desk.client.start_workflow(RUN, args=args, id=f"odd-{queue}", task_queue=queue)
     desk.started.append(handle.id)
     return handle
 
 
 GARBAGE = [
+    (),
+    ({"agent": "x", "task": "y"}, 2),
     None,
     5,
     "text",
