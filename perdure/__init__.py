@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
     from perdure.tools.agents import Budget as Budget
+    from perdure.tools.builtin import calculator as calculator
+    from perdure.tools.builtin import clock as clock
+    from perdure.tools.declare import NOT_DONE as NOT_DONE
+    from perdure.tools.declare import UNSURE as UNSURE
     from perdure.tools.declare import Tool as Tool
     from perdure.tools.declare import ToolContext as ToolContext
     from perdure.tools.declare import ToolError as ToolError
@@ -21,6 +25,10 @@ __version__ = "0.1.0"
 _ROOMS = {  # name -> the module that defines it
     "Agent": "perdure.tools.agents",
     "Budget": "perdure.tools.agents",
+    "NOT_DONE": "perdure.tools.declare",
+    "UNSURE": "perdure.tools.declare",
+    "calculator": "perdure.tools.builtin",
+    "clock": "perdure.tools.builtin",
     "Effect": "perdure.core.contracts",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
@@ -29,7 +37,21 @@ _ROOMS = {  # name -> the module that defines it
     "tool": "perdure.tools.declare",
 }
 
-__all__ = ["Agent", "Budget", "Effect", "Runs", "Tool", "ToolContext", "ToolError", "__version__", "tool"]
+__all__ = [
+    "NOT_DONE",
+    "UNSURE",
+    "Agent",
+    "Budget",
+    "Effect",
+    "Runs",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "__version__",
+    "calculator",
+    "clock",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ What is run again at a person's word gets a new one: `act-7-0r1`.
 
 import asyncio
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -28,6 +29,8 @@ from perdure.core.contracts import (
     RunTool,
     Turn,
 )
+
+T = TypeVar("T")
 
 _LOST_WORKER = timedelta(seconds=10)  # heartbeats are sent by the framework, also for tools that block
 _SLOWEST_MODEL = timedelta(minutes=20)
@@ -67,7 +70,7 @@ async def open_run(agent: str, activity_id: str) -> Opened:
 
 
 async def call_model(asked: CallModel, activity_id: str) -> Turn:
-    turn: Turn = await workflow.execute_activity(
+    thinking = workflow.start_activity(
         CALL_MODEL,
         asked,
         result_type=Turn,
@@ -77,7 +80,7 @@ async def call_model(asked: CallModel, activity_id: str) -> Turn:
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,
     )
-    return turn
+    return await _ended(thinking)
 
 
 async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:
@@ -96,7 +99,7 @@ async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -
     return await _ended(running)
 
 
-async def _ended(running: workflow.ActivityHandle[Observed]) -> Observed:
+async def _ended(running: workflow.ActivityHandle[T]) -> T:
     """What came of an activity, also when a cancel arrives together with its result: a plain await would lose that."""
     while not running.done():
         try:

@@ -1,8 +1,9 @@
 """The gate: what waits for a person, keyed by request id.
 
 A decision names its request; the first that is accepted settles it, in the order of the history. One for a request
-that does not wait leaves nothing: nobody can approve the future. Request ids are drawn from the run's own randomness,
-so a reset run asks anew and an old decision finds nothing to settle.
+that does not wait leaves nothing: nobody can approve the future. Request ids are drawn from the run's own randomness;
+when a reset changes that, what waits gets new ids, and old decisions, which the server hands to the reset run again,
+find nothing to settle.
 """
 
 import asyncio
@@ -21,8 +22,10 @@ from perdure.core.contracts import (
     RequestKind,
     Settled,
 )
+from perdure.core.digests import of_bytes
 from workflows import calls
 
+_MOST_SAID = 4_000  # characters of an operator's own: they are recorded, and told to the model
 _SETTLED_KEPT = 200  # that many late answers still learn who was first
 
 
@@ -33,20 +36,27 @@ class Answer:
         self.decision, self.choice, self.grant = decision, decision.choice, checked.grant
 
 
+class _Waiting:
+    """One request, and what came of it."""
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.key = request, ""
+        self.answer: Answer | None = None
+
+
 class Gate:
     """What waits, and what was settled. `changed` is called whenever what waits does."""
 
     def __init__(
         self, requests: tuple[Request, ...], settled: tuple[Settled, ...], changed: Callable[[], None]
     ) -> None:
-        self._waiting = {request.id: request for request in requests}
+        self._waiting = [_Waiting(request) for request in requests]
         self._settled = {each.request: each for each in settled}
-        self._answers: dict[str, Answer] = {}
         self._turns: dict[str, asyncio.Lock] = {}
-        self._keys: dict[str, str] = {}
         self._changed = changed
         self._checks = 0
         self._closed = False
+        workflow.register_random_seed_callback(self._renew)
 
     @property
     def closed(self) -> bool:
@@ -63,7 +73,7 @@ class Gate:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        return tuple(self._waiting.values())
+        return tuple(waiting.request for waiting in self._waiting)
 
     @property
     def settled(self) -> tuple[Settled, ...]:
@@ -72,44 +82,62 @@ class Gate:
     async def ask(self, request: Request, *, key: str = "") -> Answer:
         """Wait until someone decides. On cancel the request is withdrawn."""
         self.refuse_when_closed()
-        request = self._same_as_waiting(request) or request
-        self._waiting[request.id] = request
-        self._keys[request.id] = key
+        waiting = self._carried(request) or _Waiting(request)
+        waiting.key = key
+        self._waiting.append(waiting)
         self._changed()
         try:
-            await workflow.wait_condition(lambda: request.id in self._answers)
+            await workflow.wait_condition(lambda: waiting.answer is not None)
         except asyncio.CancelledError:  # and nothing else: a run that leaves the cache is not to change
-            self._withdraw(request)
+            self._withdraw(waiting)
             raise
-        self._withdraw(request)
-        return self._answers.pop(request.id)
+        self._withdraw(waiting)
+        assert waiting.answer is not None
+        return waiting.answer
 
-    def _withdraw(self, request: Request) -> None:
-        del self._waiting[request.id]
+    def _carried(self, request: Request) -> "_Waiting | None":
+        """What the run waited for in the same place when it continued in this segment. Taken out."""
+        place = (request.kind, request.turn, request.call)
+        for waiting in self._waiting:
+            if (waiting.request.kind, waiting.request.turn, waiting.request.call) == place:
+                self._waiting.remove(waiting)
+                return waiting
+        return None
+
+    def _withdraw(self, waiting: "_Waiting") -> None:
+        self._waiting.remove(waiting)
         self._changed()
 
-    def _same_as_waiting(self, request: Request) -> Request | None:
-        """The request a run was waiting for when it continued in this segment."""
-        place = (request.kind, request.turn, request.call)
-        return next((r for r in self._waiting.values() if (r.kind, r.turn, r.call) == place), None)
+    def _renew(self, seed: int) -> None:
+        """The run was reset: what waits is asked anew. Called between steps, out of reach of `workflow.random`."""
+        for waiting in self._waiting:
+            renewed = of_bytes(f"{seed} {waiting.request.id}")[:8]
+            waiting.request = waiting.request.model_copy(update={"id": renewed})
+            self._changed()
+
+    def _find(self, request_id: str) -> "_Waiting | None":
+        return next((waiting for waiting in self._waiting if waiting.request.id == request_id), None)
 
     def refuse_unfit(self, decision: Decision) -> None:
         """Raise what is wrong with a decision, as far as the run itself can tell. Changes nothing.
 
         Raises:
-            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice or OtherBytes.
+            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice, TooLong or OtherBytes.
         """
         if earlier := self._settled.get(decision.request):
             if earlier.choice is not decision.choice:
                 said = f"{earlier.choice} by {earlier.by!r} at {earlier.decided.isoformat(timespec='seconds')}"
                 raise _refusal("AlreadyDecided", f"request {decision.request!r} was decided before: {said}")
             return
-        request = self._waiting.get(decision.request)
-        if request is None:
+        waiting = self._find(decision.request)
+        if waiting is None:
             raise _refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
+        request = waiting.request
         if decision.choice not in CHOICES[request.kind]:
             fit = ", ".join(CHOICES[request.kind])
             raise _refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
+        if len(decision.reason) + len(decision.result) > _MOST_SAID:
+            raise _refusal("TooLong", f"a decision's reason and result may have {_MOST_SAID:,} characters together")
         if decision.choice is Choice.APPROVE and decision.digest != request.digest:
             raise _refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
@@ -121,22 +149,22 @@ class Gate:
             self.refuse_unfit(decision)
             if earlier := self._settled.get(decision.request):
                 return earlier.model_copy(update={"again": True})
-            checked = await self._check(decision)
-            if decision.request not in self._waiting:
+            waiting = self._find(decision.request)
+            assert waiting is not None, "refuse_unfit refuses what does not wait"
+            checked = await self._check(decision, waiting)
+            if self._find(decision.request) is not waiting:
                 raise _refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
-            return self._settle(decision, checked)
+            return self._settle(decision, checked, waiting)
 
-    async def _check(self, decision: Decision) -> Checked:
+    async def _check(self, decision: Decision, waiting: "_Waiting") -> Checked:
         self._checks += 1
-        asked = CheckDecision(
-            decision=decision, request=self._waiting[decision.request], key=self._keys.get(decision.request, "")
-        )
+        asked = CheckDecision(decision=decision, request=waiting.request, key=waiting.key)
         checked = await calls.check_decision(asked, f"check-{self._checks}-{decision.request}")
         if not checked.accepted:
             raise _refusal("NotAllowed", checked.why)
         return checked
 
-    def _settle(self, decision: Decision, checked: Checked) -> Settled:
+    def _settle(self, decision: Decision, checked: Checked, waiting: "_Waiting") -> Settled:
         settled = Settled(
             request=decision.request,
             choice=decision.choice,
@@ -145,14 +173,17 @@ class Gate:
             verified=checked.verified,
         )
         self._settled[decision.request] = settled
-        self._answers[decision.request] = Answer(decision, checked)
+        waiting.answer = Answer(decision, checked)
         return settled
 
 
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:
     """A new request, waiting from now on."""
-    request_id = f"{workflow.random().getrandbits(32):08x}"
-    return Request.model_validate({"id": request_id, "kind": kind, "reason": reason, "since": workflow.now(), **about})
+    return Request.model_validate({"id": _new_id(), "kind": kind, "reason": reason, "since": workflow.now(), **about})
+
+
+def _new_id() -> str:
+    return f"{workflow.random().getrandbits(32):08x}"
 
 
 def _refusal(kind: str, why: str) -> ApplicationError:

@@ -48,6 +48,7 @@ class AgentRun:
 
     @workflow.run
     async def run(self, start: Any = None, *more: Any) -> Outcome:
+        self._publishing = asyncio.create_task(self._publish_changes())
         try:
             return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
@@ -99,6 +100,7 @@ class AgentRun:
         """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
         again = 0
         while True:
+            self._gate.refuse_when_closed()
             activity_id = f"{name}r{again}" if again else name
             try:
                 return await attempt(activity_id), activity_id
@@ -155,13 +157,12 @@ class AgentRun:
             workflow.logger.warning("decision refused", extra={"why": str(refusal)[:1000]})
 
     def _changed(self) -> None:
-        """Publish once for all that changes in this step."""
-        if not self._unpublished:
-            self._unpublished = True
-            asyncio.get_running_loop().call_soon(self._publish_changes)
+        self._unpublished = True
 
-    def _publish_changes(self) -> None:
-        if self._unpublished:
+    async def _publish_changes(self) -> None:
+        """Publish once for all that changes in a step."""
+        while True:
+            await workflow.wait_condition(lambda: self._unpublished)
             self._publish()
 
     def _publish(self) -> None:

@@ -9,6 +9,7 @@ from perdure import ToolContext, tool
 from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, delay, error, say
 from perdure.tools.declare import UNSURE
+from perdure.traces.events import ActivityCompleted
 
 
 async def cancelled(desk, run_id):
@@ -125,6 +126,26 @@ async def test_a_cancel_while_a_decision_is_checked_lets_nothing_run(stage, ledg
         assert {outcome.state for outcome in outcomes} <= {RunState.CANCELLED, RunState.ANSWERED}
         ran = [outcome for outcome in outcomes if outcome.report != ("send(): not run: the run was cancelled first",)]
         assert len(ledger.lines) == len(ran)
+
+
+async def test_a_turn_that_comes_with_a_cancel_is_in_the_report(stage, ledger):
+    @tool(effect="once", ask=False)
+    async def act() -> str:
+        """Act."""
+        ledger.record("acted")
+        return "acted"
+
+    async with stage([[delay(0.3), call("act")], say("done")], [act]) as desk:
+        run_ids = [await desk.start() for _ in range(8)]
+        for pause, run_id in enumerate(run_ids):
+            await asyncio.sleep(0.02 * (pause % 3))
+            await desk.runs.cancel(run_id, reason="enough")
+        for run_id in run_ids:
+            outcome = await ended(desk, run_id)
+            recorded = [e for e in await desk.runs.events(run_id) if isinstance(e, ActivityCompleted)]
+            turns = [e for e in recorded if e.activity_id.startswith("think-")]
+            assert outcome.turns == len(turns)
+            assert len(outcome.report) == len(turns)
 
 
 async def test_a_cancel_while_the_model_is_asked_ends_the_run_at_once(stage):

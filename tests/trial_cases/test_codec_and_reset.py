@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
@@ -103,7 +102,6 @@ async def test_a_run_set_back_asks_again_and_repeats_no_effect(stage, protocol, 
             assert bank.execute("SELECT count(*) FROM paid").fetchone() == (1,)
 
 
-@pytest.mark.xfail(reason="a decision does not yet say for which segment it was meant", strict=True)
 async def test_a_run_set_back_to_an_open_gate_does_not_take_the_old_decision_for_a_new_one(stage, ledger):
     """The server hands old decisions to the run that was set back, before anyone looked at it again."""
 
