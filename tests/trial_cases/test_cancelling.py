@@ -145,7 +145,7 @@ async def test_a_turn_that_comes_with_a_cancel_is_in_the_report(stage, ledger):
             recorded = [e for e in await desk.runs.events(run_id) if isinstance(e, ActivityCompleted)]
             turns = [e for e in recorded if e.activity_id.startswith("think-")]
             assert outcome.turns == len(turns)
-            assert len(outcome.report) == len(turns)
+            assert len(outcome.report) == (len(turns) if outcome.state is RunState.CANCELLED else 0)
 
 
 async def test_a_cancel_while_the_model_is_asked_ends_the_run_at_once(stage):
