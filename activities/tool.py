@@ -49,7 +49,7 @@ class Tools:
         async with heartbeating():
             call = await self._call(asked)
             tool = self._tool(asked, call)
-            seen = self._barred(asked, tool, call) or await _observed(tool, call, asked)
+            seen = self._barred(asked, tool, call) or _in_doubt(asked, tool) or await _observed(tool, call, asked)
         log.info(
             "call",
             run=activity.info().workflow_id,
@@ -110,6 +110,13 @@ class Tools:
             return observation(Ending.ASK, "", reason)
         why = refusal_of(asked.grant, self.grant_key, run_id=run_id, call_key=asked.key, digest=asked.digest)
         return observation(Ending.ASK, "", f"{reason}; {why}") if why else None
+
+
+def _in_doubt(asked: RunTool, tool: Tool) -> Observation | None:
+    """A reset hands on what was under way when the history was cut: what may be done once may have been done."""
+    if tool.effect is not Effect.ONCE or asked.segment_id == segment().segment_id:
+        return None
+    return observation(Ending.UNKNOWN, "", "the run was reset after this call had been sent to a worker")
 
 
 async def _observed(tool: Tool, call: AdmittedCall, asked: RunTool) -> Observation:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perdure.tools.declare import ToolContext as ToolContext
     from perdure.tools.declare import ToolError as ToolError
     from perdure.tools.declare import tool as tool
+    from perdure.tools.declare import tools_of as tools_of
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ _ROOMS = {  # name -> the module that defines it
     "ToolContext": "perdure.tools.declare",
     "ToolError": "perdure.tools.declare",
     "tool": "perdure.tools.declare",
+    "tools_of": "perdure.tools.declare",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "calculator",
     "clock",
     "tool",
+    "tools_of",
 ]
 
 

@@ -7,6 +7,8 @@ history, and the history replays on a cold process with the sandbox in force.
 """
 
 import asyncio
+import os
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -29,6 +31,21 @@ from perdure.testing import Script, ScriptedModel
 from perdure.traces.events import ActivityCompleted, ActivityScheduled, Event
 from workflows import WORKFLOWS
 
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[_EXIT] = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """An interpreter that used Temporal may abort while it exits; then a green run would end in red."""
+    if not hasattr(config, "workerinput"):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(config.stash.get(_EXIT, 1))
+
+
+_EXIT = pytest.StashKey[int]()
 GRANT_KEY = b"a key that only these tests' workers share"
 MODELS = {
     "anthropic": "anthropic:claude-opus-5-5",

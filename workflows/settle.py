@@ -169,6 +169,7 @@ class Settling:
             call=self.call.index,
             digest=self.call.digest,
             key=self._key,
+            segment_id=workflow.info().run_id,
             grant=self._grant,
         )
 

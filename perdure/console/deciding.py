@@ -1,5 +1,6 @@
 """Verbs that decide: approve, reject, answer, cancel. What is shown is what is hashed is what is decided on."""
 
+from enum import StrEnum
 from typing import Annotated
 from uuid import uuid4
 
@@ -28,6 +29,18 @@ RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="A reque
 ByOption = Annotated[str, typer.Option("--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why. On a rejection the model is told.")]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
+
+
+class _Answer(StrEnum):
+    """The choices that `approve` and `reject` do not stand for."""
+
+    HAPPENED = Choice.HAPPENED
+    RERUN = Choice.RERUN
+    GIVE_UP = Choice.GIVE_UP
+    RETRY = Choice.RETRY
+    STOP = Choice.STOP
+
+
 _PATIENCE = 30.0  # seconds for what comes of a decision
 
 
@@ -72,7 +85,7 @@ def reject(
 def answer(
     context: typer.Context,
     request: RequestArgument,
-    choice: Annotated[Choice, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop.")],
+    choice: Annotated[_Answer, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop.")],
     reason: ReasonOption = "",
     result: Annotated[str, typer.Option("--result", help="With happened: what the tool would have returned.")] = "",
     by: ByOption = "",
@@ -88,10 +101,10 @@ def answer(
     perdure answer a1b2c3d4 retry      it is mended: try again
     perdure answer a1b2c3d4 stop       end the run as failed
     """
-    if choice is Choice.HAPPENED and not result:
+    if choice is _Answer.HAPPENED and not result:
         raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")
     at = desk(context)
-    at.do(_decide(at, request, choice, by=by, reason=reason, result=result, wait=wait, output=output))
+    at.do(_decide(at, request, Choice(choice), by=by, reason=reason, result=result, wait=wait, output=output))
 
 
 async def _decide(

@@ -288,6 +288,7 @@ class RunTool(Wire):
     call: int
     digest: str
     key: str  # the idempotency key
+    segment_id: str = ""  # Temporal's run id when the call was sent: another one runs it only after a reset
     grant: Grant | None = None
 
 

@@ -76,7 +76,7 @@ _CLOSED = {
 
 
 class Runs:
-    """Everything one may do with runs. `async with Runs.connect() as runs`, or give it a connected client."""
+    """Everything one may do with runs: `runs = await Runs.connect()`, or give it a connected client."""
 
     def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE) -> None:
         self._client, self._task_queue = client, task_queue
@@ -305,6 +305,8 @@ class Runs:
         except WorkflowUpdateFailedError as refused:
             raise DecisionRefusedError(str(refused.cause)) from None
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise asyncio.CancelledError from None  # the caller went away; that is no slow worker
             with _reaching(run_id):
                 await handle.signal(DECIDE, decision)
             return None

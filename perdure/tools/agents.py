@@ -90,11 +90,6 @@ class Agent:
         ours = texts.preamble(self.budget.turns) if self.preamble is None else self.preamble
         return "\n\n".join(filter(None, (ours.strip(), self.instructions.strip())))
 
-    @property
-    def policy_version(self) -> str:
-        """Digest of what calls are judged by. Another one: calls judged before are judged again."""
-        return of_record([_judged(each) for each in self.toolbox.values()])
-
     def opening(self) -> Opening:
         """What a run of this agent is opened with, and keeps to its end."""
         protocol, model = _split(self.name, self.model)
@@ -135,11 +130,6 @@ def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[T
             )
         found[declared.name] = declared
     return tuple(found.values())
-
-
-def _judged(declared: Tool) -> list[Any]:
-    ask, effect = declared.ask, declared.effect.value
-    return [declared.name, effect, ask, declared.timeout, declared.attempts, declared.parameters.schema]
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_an_agent_opens_the_same_way_in_every_process() -> None:
         "from perdure import Agent\n"
         "def label(tags: set[str] = {'a', 'b', 'c', 'd', 'e'}, kinds: frozenset[str] = frozenset('xyz')) -> None: ...\n"
         "agent = Agent('a', model='openai:x', instructions='', tools=[label])\n"
-        "print(agent.opening().digest, agent.policy_version)"
+        "print(agent.opening().digest)"
     )
     runs = [
         subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
@@ -132,11 +132,6 @@ def test_settings_can_not_be_changed_afterwards() -> None:
     agent = desk(settings={"max_tokens": 1})
     with pytest.raises(TypeError):
         agent.settings["max_tokens"] = 2  # type: ignore[index]
-
-
-def test_the_policy_version_follows_what_calls_are_judged_by() -> None:
-    assert desk().policy_version == desk(instructions="other").policy_version
-    assert desk().policy_version != desk(tools=[order, tool(refund, ask="amount > 100")]).policy_version
 
 
 # --- the instructions -------------------------------------------------------------------------------------------------

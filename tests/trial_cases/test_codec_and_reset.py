@@ -10,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
 from perdure import ToolContext, tool
-from perdure.core.contracts import Choice, RunState
+from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, say, think
 
 
@@ -49,12 +49,12 @@ async def test_a_run_works_cold_when_every_payload_is_sealed(stage, protocol, mo
         assert "merger" in repr(await desk.runs.events(run_id))
 
 
-async def reset(desk, run_id, before):
-    """Set the run back to before the first activity whose id begins with `before`."""
+async def reset(desk, run_id, before, tasks_before=0):
+    """Set the run back to before the first activity whose id begins with `before`, or some workflow tasks earlier."""
     events = (await desk.client.get_workflow_handle(run_id).fetch_history()).events
     scheduled = next(e for e in events if e.activity_task_scheduled_event_attributes.activity_id.startswith(before))
     done = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
-    point = max(e.event_id for e in done if e.event_id < scheduled.event_id)
+    point = sorted(e.event_id for e in done if e.event_id < scheduled.event_id)[-1 - tasks_before]
     await desk.client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
             namespace=desk.client.namespace,
@@ -123,3 +123,32 @@ async def test_a_run_set_back_to_an_open_gate_does_not_take_the_old_decision_for
         [again] = await desk.waiting(run_id)
         await desk.decide(run_id, again, Choice.REJECT)
         await desk.runs.result(run_id)
+
+
+async def test_what_may_be_done_once_is_in_doubt_when_a_reset_hands_it_on(stage, ledger):
+    """The call had been sent when the history was cut: it stays sent, and the server hands it out again."""
+
+    @tool(effect="once", ask=False)
+    async def send() -> str:
+        """Send it."""
+        await asyncio.sleep(0.7)
+        ledger.record("sent")
+        return "sent"
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async with stage([[call("look"), call("send")], say("done")], [send, look]) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+
+        await reset(desk, run_id, "think-2", tasks_before=1)  # the look was back, the send was on its way
+        [again] = await desk.waiting(run_id)
+        assert again.kind is RequestKind.UNKNOWN
+        assert "reset" in again.reason
+        await desk.decide(run_id, again, Choice.HAPPENED, result="sent")
+        outcome = await desk.runs.result(run_id)
+
+        assert (outcome.state, ledger.lines) == (RunState.ANSWERED, ["sent"])
