@@ -1,5 +1,9 @@
 """Test an agent without a model: a scripted one that speaks the vendors' protocols and is as strict as they are.
 
+    played = await play(desk, [call("hr_lookup", employee="ann"), say("9 days left")], "How many days has ann left?")
+
+plays a whole run, for real but for the model (`play.py`). The model alone is a server for any client:
+
     with ScriptedModel([[think("two facts"), call("hr_lookup", employee="ann")], say("9 days left")]) as model:
         client = AsyncAnthropic(base_url=model.anthropic_url, api_key="any")
 
@@ -7,6 +11,7 @@
 what is refused. `python -m perdure.testing script.yaml` serves a script from a file.
 """
 
+from perdure.testing.play import Played, PlayError, RefusedRequestError, UnexpectedWaitError, play
 from perdure.testing.script import (
     Reply,
     Script,
@@ -32,13 +37,17 @@ from perdure.testing.script import (
 from perdure.testing.server import Recorded, ScriptedModel
 
 __all__ = [
+    "PlayError",
+    "Played",
     "Recorded",
+    "RefusedRequestError",
     "Reply",
     "Script",
     "ScriptError",
     "ScriptedModel",
     "Seen",
     "Turn",
+    "UnexpectedWaitError",
     "blank",
     "block",
     "call",
@@ -47,6 +56,7 @@ __all__ = [
     "error",
     "failed",
     "pause",
+    "play",
     "raw",
     "refuse",
     "say",
