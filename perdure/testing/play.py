@@ -138,8 +138,8 @@ class _Playing:
     async def _outcome(self) -> Outcome:
         while (row := await self.runs.find(self.run_id)).ended is None:
             self._refuse()  # first: what the model refuses makes the run wait as well
-            for request in row.requests:
-                await self._decide(request, row)
+            if new := [request for request in row.requests if request.id not in self.decided]:
+                await self._decide(new[0], row)  # one a look: it may have been the last that the run waited for
             await asyncio.sleep(_LOOK_AGAIN)
         self._refuse()
         return await self.runs.result(self.run_id)
@@ -150,8 +150,6 @@ class _Playing:
             raise RefusedRequestError(f"the scripted model refused a request, as the vendor would:\n{told}", violations)
 
     async def _decide(self, request: Request, row: RunRow) -> None:
-        if request.id in self.decided:
-            return
         self.decided.add(request.id)
         choice, words = self._answer(request, row)
         happened = choice is Choice.HAPPENED

@@ -17,13 +17,7 @@ from perdure.tools.discovery import load
 from tests.docs.desk import LiveDesk, environment, live_desk, missing, write_files
 from tests.docs.pages import BLOCKS, KINDS, PAGES, ROOT, Block, of_kind
 
-_ENDS_AT_ONCE = """import os, sys
-def pytest_sessionfinish(session, exitstatus):
-    session.config.code = int(exitstatus)
-def pytest_unconfigure(config):
-    sys.stdout.flush()
-    os._exit(config.code)  # an interpreter that used temporalio may abort while it exits, after all work is done
-"""
+_CONFTEST = 'pytest_plugins = ["perdure.testing.fixtures"]\n'  # as the documents say
 _PLAIN = {"cd", "curl", "docker", "echo", "export", "openssl", "pip", "temporal"}  # told, and not ours to check
 
 
@@ -161,6 +155,6 @@ def play(desk: LiveDesk, block: Block) -> None:
 def test_a_documented_test_passes(block: Block, tmp_path: Path) -> None:
     write_files(tmp_path)
     (tmp_path / "test_documented.py").write_text(block.text)
-    (tmp_path / "conftest.py").write_text(_ENDS_AT_ONCE)
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
     words = (sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "test_documented.py")
     LiveDesk(tmp_path, environment(tmp_path)).run(*words)

@@ -49,6 +49,17 @@ async def main():
 asyncio.run(main())
 """
 
+# As an author's test does, without a test runner; the exit code is ours, see perdure/testing/fixtures.py.
+PLAY = """
+import asyncio, atexit, os
+from agent import desk
+from perdure.testing import call, play, say
+played = asyncio.run(play(desk, [call("holidays", name="ann"), say("28 days.")], "How many?"))
+print(played.observations, played.outcome.answer, flush=True)
+atexit._run_exitfuncs()
+os._exit(0)
+"""
+
 EVERY_MODULE = """
 import importlib, pkgutil
 import perdure._app as app
@@ -141,6 +152,12 @@ def test_the_command_says_what_it_can(installed: Path, tmp_path: Path) -> None:
 def test_an_author_may_have_an_activities_module(installed: Path, author: Path) -> None:
     listed = run(installed / "perdure", "agents", "agent.py", cwd=author, env=environment(installed, author / "state"))
     assert "own-desk" in listed
+
+
+def test_an_author_can_play_an_agent(installed: Path, author: Path) -> None:
+    (author / "check.py").write_text(PLAY)
+    told = environment(installed, author / "state")
+    assert run(installed / "python", "check.py", cwd=author, env=told).endswith("['28'] 28 days.\n")
 
 
 def test_the_leave_desk_runs_with_its_worker_killed_on_the_way(installed: Path, author: Path) -> None:
