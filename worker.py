@@ -1,6 +1,7 @@
 """python worker.py [agents...]: host the workflows and the activities. Composition root and sandbox; no logic."""
 
 import asyncio
+import compileall
 import os
 import pkgutil
 import signal
@@ -15,6 +16,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxM
 
 import activities as deeds
 import perdure
+import perdure.core
 import workflows
 from activities.grants import grant_key
 from perdure import Agent
@@ -74,9 +76,21 @@ def build(
     )
 
 
+def compile_ahead() -> None:
+    """Bytecode for what the sandbox imports anew for every run; without it each run would compile the source again.
+
+    Python writes none by itself where PYTHONDONTWRITEBYTECODE is set, as in many images. Where it can't be written,
+    runs start a little slower.
+    """
+    for folder in (*workflows.__path__, *perdure.core.__path__):
+        compileall.compile_dir(folder, quiet=2)
+    compileall.compile_file(perdure.__file__, quiet=2)
+
+
 async def main(specs: Sequence[str] = ()) -> int:
     """Serve until SIGTERM or SIGINT, then let running tools finish. 0, or 1 with what is wrong on stderr."""
     log_to_stderr()
+    compile_ahead()
     try:
         agents = load(specs)
         await asyncio.to_thread(warm, {agent.protocol for agent in agents.values()})

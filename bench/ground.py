@@ -3,6 +3,7 @@
 Each is a process of its own, so that a worker's CPU time and memory are its own; all end with the measurement.
 """
 
+import compileall
 import os
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def process(*command: str, log: Path, **options: int) -> Iterator["subprocess.Po
 
 @asynccontextmanager
 async def ground() -> AsyncIterator[Ground]:
+    compileall.compile_dir(HERE, quiet=2)  # as the worker does for ours
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PERDURE_STATE"] = folder
         async with DevServer(Path(folder), fast=True, ui=False) as server:

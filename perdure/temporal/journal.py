@@ -59,16 +59,13 @@ class _Known:
     seen: int = 0  # newest event id read from the server
     asked: dict[str, CallModel] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
     conversation: Conversation | None = None
-
-    @property
-    def bytes(self) -> int:
-        return sum(self.sizes.values()) + (len(self.conversation.messages) if self.conversation else 0)
+    size: int = 0  # bytes of all that, roughly
+    counted: int = 0  # of them, by the journal
 
     def add(self, activity_id: str, result: Any, size: int) -> None:
         self.results[activity_id] = result
-        self.sizes[activity_id] = size
+        self.size += size
 
     def holds(self, ref: Ref) -> bool:
         return ref.id in self.results and self.results[ref.id].get("digest") == ref.digest
@@ -83,7 +80,7 @@ class _Known:
         self.conversation = conversation
         self.asked.clear()
         self.results.clear()
-        self.sizes.clear()
+        self.size = len(conversation.messages)
 
 
 class Journal:
@@ -92,12 +89,13 @@ class Journal:
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._known: OrderedDict[Segment, _Known] = OrderedDict()
         self._kept_bytes = kept_bytes
+        self._total = 0
         self.reads = 0  # pages of history asked for
 
     def remember(self, client: Client, segment: Segment, activity_id: str, result: dict[str, Any], size: int) -> None:
         """Keep a result that this process is about to record. If another attempt's is recorded, its digest tells."""
         self._of(segment, client).add(activity_id, result, size)
-        self._shrink()
+        self._shrink(segment)
 
     async def result(self, client: Client, segment: Segment, ref: Ref) -> Any:
         """The record that `ref` names.
@@ -127,7 +125,7 @@ class Journal:
             found = _conversation(known, activity_id, asked, encode)
             if found and found.digest == asked.after:
                 known.take(found)
-                self._shrink()
+                self._shrink(segment)
                 return found
         raise TranscriptMismatchError(
             f"the transcript rebuilt from the history is not the one that {activity_id!r} was asked to answer"
@@ -158,7 +156,7 @@ class Journal:
         for event in reversed(page):
             await _take_in(known, event)
         known.seen = newest
-        self._shrink()
+        self._shrink(segment)
 
     async def _reread(self, client: Client, segment: Segment, known: _Known) -> None:
         """Believe nothing of what is kept: read the whole history."""
@@ -173,11 +171,14 @@ class Journal:
         self._known.move_to_end(segment)
         return self._known[segment]
 
-    def _shrink(self) -> None:
-        total = sum(known.bytes for known in self._known.values())
-        while total > self._kept_bytes and self._known:
+    def _shrink(self, segment: Segment) -> None:
+        """Count what changed of this segment; drop those not used for longest until the rest fits."""
+        if known := self._known.get(segment):
+            self._total += known.size - known.counted
+            known.counted = known.size
+        while self._total > self._kept_bytes and self._known:
             _, dropped = self._known.popitem(last=False)
-            total -= dropped.bytes
+            self._total -= dropped.counted
 
 
 async def _nothing(client: Client, segment: Segment, known: _Known) -> None:
