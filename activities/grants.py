@@ -4,16 +4,19 @@ The seal is an HMAC-SHA256 over the grant, with a key that the workers of a task
 machine, a file in the state folder). It binds run, call (by idempotency key) and argument bytes, and it expires.
 """
 
+import contextlib
 import hashlib
 import hmac
 import os
 import secrets
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from perdure.core.contracts import Grant
 
 LIFETIME = timedelta(days=7)  # a call runs right after its decision, unless no worker was up
+SHORTEST = 32  # bytes of a key
 
 
 def sealed(grant: Grant, key: bytes) -> Grant:
@@ -41,19 +44,36 @@ def grant_key(state_folder: Path) -> bytes:
     """The workers' key: PERDURE_GRANT_KEY, else the one in the state folder, made at first use (mode 0600).
 
     Raises:
-        ValueError: PERDURE_GRANT_KEY is shorter than 32 characters.
+        ValueError: it is shorter than 32 bytes; the text says what to do.
     """
     if given := os.environ.get("PERDURE_GRANT_KEY", ""):
-        if len(given) < 32:
+        if len(given.encode()) < SHORTEST:
             raise ValueError(
-                "PERDURE_GRANT_KEY is too short: 32 characters or more. Make one with: openssl rand -hex 32"
+                f"PERDURE_GRANT_KEY is too short: {SHORTEST} characters or more. Make one with: openssl rand -hex 32"
             )
         return given.encode()
     path = state_folder / "grant.key"
-    state_folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        _make(path)
+    key = path.read_bytes()
+    if len(key) < SHORTEST:
+        raise ValueError(
+            f"{str(path)!r} holds {len(key)} bytes, which is no key ({SHORTEST} or more). Remove the file, and the next "
+            "worker makes one (what was granted and has not run asks again), or set PERDURE_GRANT_KEY"
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """A key in its place at once and whole, whoever else makes or reads one, and whenever this process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(prefix="grant.", dir=path.parent)  # mode 0600
     try:
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        with open(descriptor, "w") as file:
             file.write(secrets.token_hex(32))
-    except FileExistsError:
-        pass
-    return path.read_bytes()
+            file.flush()
+            os.fsync(descriptor)
+        with contextlib.suppress(FileExistsError):  # another worker was faster: its key is everybody's
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)

@@ -1,7 +1,8 @@
 """What `perdure doctor` finds of Temporal: each step looked at on its own, in the order in which they must hold."""
 
 import os
-from collections.abc import AsyncIterator
+import shlex
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,6 +18,9 @@ from perdure.temporal.search_attributes import ATTRIBUTES, command
 from perdure.temporal.workers import workers
 
 _SHORT = timedelta(days=7)  # of retention: traces of ended runs go with it
+_WORKERS = 5  # told by name
+_IDENTITY = 120  # characters told of each
+_KEY = 32  # bytes, at least
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,12 @@ def _binary() -> Finding:
 def _grant_key() -> Finding:
     given = os.environ.get("PERDURE_GRANT_KEY", "")
     if given:
-        ok = len(given) >= 32
-        told = "PERDURE_GRANT_KEY" if ok else "PERDURE_GRANT_KEY is shorter than 32 characters"
+        ok = len(given.encode()) >= _KEY
+        told = "PERDURE_GRANT_KEY" if ok else f"PERDURE_GRANT_KEY is shorter than {_KEY} characters"
         return Finding("grant key", ok, told, "" if ok else "export PERDURE_GRANT_KEY=$(openssl rand -hex 32)")
     path = state_folder() / "grant.key"
+    if path.exists() and path.stat().st_size < _KEY:
+        return Finding("grant key", False, f"{path} is cut short: workers refuse it", f"rm {shlex.quote(str(path))}")
     told = f"{path}" if path.exists() else f"{path}, made when a worker first starts"
     return Finding("grant key", True, f"{told}: for workers on this machine only")
 
@@ -88,7 +94,14 @@ async def _attributes(client: Client) -> Finding:
 async def _pollers(client: Client) -> Finding:
     there = await workers(client, TASK_QUEUE)
     if there:
-        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {', '.join(there)}")
+        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {listed(there)}")
     return Finding(
         "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
     )
+
+
+def listed(identities: Sequence[str]) -> str:
+    """The first few workers; whoever polls chooses the identity, so each is cut."""
+    shown = [name if len(name) <= _IDENTITY else f"{name[: _IDENTITY - 3]}..." for name in identities[:_WORKERS]]
+    more = len(identities) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
