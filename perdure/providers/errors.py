@@ -1,7 +1,8 @@
 """Every way in which a model call fails, in one table: what follows, and what a person should do.
 
 `retry`: the same request may succeed later (Temporal retries, after `retry_after` if the vendor said so). `person`:
-it fails until someone mends something, and the message says what. `compact`: the transcript has grown too long.
+it fails until someone mends something, and the message says what; or the vendor asks for a wait of more than ten
+minutes, which nobody would see. `compact`: the transcript has grown too long.
 
 A vendor names a failure by HTTP status, and more exactly by `type` or `code` in the body, also in bodies that came
 with a 200. Sources of the rules: the SDKs' own retry rules (`x-should-retry`, 408, 409, 429, 5xx) and error types.
@@ -15,6 +16,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from perdure.providers.jsontext import loaded, text_of
@@ -22,6 +24,8 @@ from perdure.providers.protocol import Kind, ModelError
 
 _BOUND: Final = 1000  # characters of a whole message
 _SAID_BOUND: Final = 600  # of which the vendor's own words: what to do comes after them
+_LONGEST_WAIT: Final = 600.0  # seconds that a run stands still on a vendor's word alone; a person sees what is longer
+_FOREVER: Final = 10 * 365 * 86_400.0  # seconds; a later time is not told apart
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,8 @@ def classed(failure: Failure, vendor: Vendor, headers: Mapping[str, str] | None 
     }
     details = {key: value for key, value in details.items() if value}
     after = retry_after(headers) if kind == "retry" else None
+    if after is not None and after > _LONGEST_WAIT:
+        return _error("person", f"{text}. {_later(after, vendor)}", vendor, None, details)
     return _error(kind, f"{text}. {_advice(kind, status, vendor)}", vendor, after, details)
 
 
@@ -172,8 +178,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             continue
         if math.isfinite(wait):
             return max(wait, 0.0)
-    date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    return max(email.utils.mktime_tz(date) - time.time(), 0.0) if date else None
+    try:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        return max(email.utils.mktime_tz(date) - time.time(), 0.0) if date else None
+    except (ValueError, OverflowError):  # a date that is on no calendar
+        return None
 
 
 def redacted(text: str, vendor: Vendor) -> str:
@@ -191,6 +200,12 @@ def _kind(status: int, message: str, should_retry: str) -> Kind:
     if should_retry in ("true", "false"):
         return "retry" if should_retry == "true" else "person"
     return "retry" if status in (408, 409, 429) or status >= 500 or status < 300 else "person"
+
+
+def _later(after: float, vendor: Vendor) -> str:
+    until = datetime.now(UTC) + timedelta(seconds=min(after, _FOREVER))
+    when = until.isoformat(sep=" ", timespec="minutes")
+    return f"{vendor.name} asks to wait until {when}; answer retry then, or sooner if its limits are raised."
 
 
 def _meaning(failure: Failure) -> int:

@@ -1,6 +1,7 @@
 """Every failure over real HTTP: its class, how long to wait, what to do, and no key in sight."""
 
 import pickle
+import re
 import time
 from email.utils import formatdate
 from typing import Any
@@ -106,13 +107,22 @@ async def test_the_vendor_says_how_long_to_wait(protocol: str, served: Any) -> N
     assert (await _fails(protocol)).retry_after == 17.5
     served(_body(protocol), 529, {"retry-after-ms": "1500", "retry-after": "2"})
     assert (await _fails(protocol)).retry_after == 1.5
-    served(_body(protocol), 429, {"retry-after": formatdate(time.time() + 86_400, usegmt=True)})
-    assert 80_000 < ((await _fails(protocol)).retry_after or 0) < 90_000
-    for nonsense in ("soon", "nan", "inf"):
+    served(_body(protocol), 429, {"retry-after": formatdate(time.time() + 500, usegmt=True)})
+    assert 300 < ((await _fails(protocol)).retry_after or 0) < 501
+    for nonsense in ("soon", "nan", "inf", "Wed, 01 Jan 999999 00:00:00 GMT"):
         served(_body(protocol), 429, {"retry-after": nonsense})
         assert (await _fails(protocol)).retry_after is None
     served(_body(protocol), 429, {"retry-after": "-5"})
     assert (await _fails(protocol)).retry_after == 0
+
+
+@protocols
+@pytest.mark.parametrize("wait", ["601", "604800", "1e300", formatdate(time.time() + 86_400, usegmt=True)])
+async def test_a_wait_that_nobody_would_see_is_a_persons(protocol: str, wait: str, served: Any) -> None:
+    served(_body(protocol), 429, {"retry-after": wait})
+    error = await _fails(protocol)
+    assert (error.kind, error.retry_after) == ("person", None)
+    assert re.search(r"asks to wait until 20\d\d-\d\d-\d\d \d\d:\d\d\+00:00; answer retry then", error.message)
 
 
 @protocols
