@@ -12,17 +12,31 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
 _RECENT = timedelta(minutes=1)  # a worker polls at least that often; the server remembers dead ones for five
+_BOUND = 120  # characters of an identity
+_HOST_BOUND = 63
 
 
 def identity(agents: Iterable[str]) -> str:
-    """A worker's name for itself: process, host, agents served."""
-    return f"{os.getpid()}@{socket.gethostname()} [{', '.join(sorted(agents))}]"
+    """A worker's name for itself, in at most 120 characters: process, host, agents served, or as many as there is room.
+
+    It stands in about eight events of every step.
+    """
+    names = sorted(agents)
+    said = f"{os.getpid()}@{socket.gethostname()[:_HOST_BOUND]}"
+    for listed in range(len(names), -1, -1):
+        more = [f"and {len(names) - listed} more"] if listed < len(names) else []
+        whole = f"{said} [{', '.join((*names[:listed], *more))}]"
+        if len(whole) <= _BOUND:
+            break
+    return whole
 
 
 def agents_of(identity: str) -> frozenset[str] | None:
-    """The agents that a worker with this identity serves; None if it does not say."""
+    """The agents that a worker with this identity serves; None if it does not say, or not of all."""
     said = re.search(r"\[(.*)\]$", identity)
-    return frozenset(name for name in said[1].split(", ") if name) if said else None
+    if said is None or re.search(r"(^|, )and \d+ more$", said[1]):
+        return None
+    return frozenset(name for name in said[1].split(", ") if name)
 
 
 async def workers(client: Client, task_queue: str) -> Sequence[str]:
