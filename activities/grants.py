@@ -58,8 +58,8 @@ def grant_key(state_folder: Path) -> bytes:
     key = path.read_bytes()
     if len(key) < SHORTEST:
         raise ValueError(
-            f"{str(path)!r} holds {len(key)} bytes, which is no key ({SHORTEST} or more). Remove the file, and the next "
-            "worker makes one (what was granted and has not run asks again), or set PERDURE_GRANT_KEY"
+            f"{str(path)!r} holds {len(key)} bytes, which is no key ({SHORTEST} or more). Remove the file, and the "
+            "next worker makes one (what was granted and has not run asks again), or set PERDURE_GRANT_KEY"
         )
     return key
 

@@ -13,6 +13,7 @@ from perdure.console.prompting import Prompter
 from perdure.console.reading import OutputOption, RunArgument
 from perdure.console.screen import Output
 from perdure.core import inert
+from perdure.core.runs import StartRefusedError, check_start
 from perdure.traces import document
 from perdure.traces import text as texts
 from perdure.traces.events import Event, RunEnded
@@ -95,8 +96,10 @@ def _read(task: str) -> str:
 
 
 async def _started(at: Desk, runs: RunsPort, agent: str, task: str, run_id: str | None) -> Started:
-    if not task.strip():
-        raise typer.BadParameter("the task is empty: say what is to be done")
+    try:
+        check_start(agent, task, run_id)
+    except StartRefusedError as error:
+        raise typer.BadParameter(inert.block(str(error))) from None
     served = await runs.served()
     if served is not None and agent not in served:
         raise AgentNotServedError(agent, served)

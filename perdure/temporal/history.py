@@ -77,8 +77,7 @@ def moment(time: Timestamp) -> datetime:
 
 async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.workflow_execution_started_event_attributes
-    raw = await d.value(a.input.payloads)
-    start = Start.model_validate(raw) if isinstance(raw, dict) and {"agent", "task"} <= raw.keys() else _NO_START
+    start = _start(await d.value(a.input.payloads))
     return e.RunStarted(
         event.event_id,
         _at(event),
@@ -89,6 +88,13 @@ async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
         by=a.identity,
         task_queue=a.task_queue.name,
     )
+
+
+def _start(raw: Any) -> Start:
+    try:
+        return Start.model_validate(raw)
+    except ValueError:
+        return _NO_START
 
 
 _NO_START = Start(agent="?", task="(this run was started with something that is not a perdure start)")

@@ -5,6 +5,7 @@ Lists come from visibility and the memo, traces from the history: nothing here n
 
 import asyncio
 import contextlib
+import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
@@ -55,12 +56,15 @@ from perdure.core.runs import (
     RunRow,
     Started,
     UnreachableError,
+    check_start,
 )
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import running
 from perdure.temporal.history import Decoder, decoded, moment
 from perdure.temporal.workers import served
 from perdure.traces.events import ActivityStarted, Event
+
+_log = logging.getLogger("perdure")
 
 _AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
 _PATIENCE = timedelta(seconds=10)  # for an update's answer, before the decision is left as a signal
@@ -103,8 +107,10 @@ class Runs:
         is started. To try again after a failure, choose another id.
 
         Raises:
+            StartRefusedError: agent, task or id are empty, too long, or no text.
             UnreachableError: no server, or it refuses.
         """
+        check_start(agent, task, run_id)
         chosen = run_id or f"{agent}-{secrets.token_hex(4)}"
         try:
             with _reaching():
@@ -162,13 +168,19 @@ class Runs:
         """The run with this id, or the one whose id begins so.
 
         Raises:
-            RunNotFoundError: none, or several.
+            RunNotFoundError: none, or several; or a workflow that is no run of ours, which nothing here touches.
         """
         try:
             with _reaching(run_id):
-                return await self._row(await self._client.get_workflow_handle(run_id).describe())
+                described = await self._client.get_workflow_handle(run_id).describe()
         except RunNotFoundError:
             rows = await self._rows(f"WorkflowType = '{RUN}' AND WorkflowId STARTS_WITH {_quoted(run_id)}", 3)
+        else:
+            if described.workflow_type != RUN:
+                raise RunNotFoundError(
+                    f"{run_id!r} is a workflow of type {described.workflow_type!r}, no perdure run: see perdure list"
+                )
+            return await self._row(described)
         distinct = {row.run_id: row for row in rows}
         match list(distinct.values()):
             case [row]:
@@ -186,8 +198,7 @@ class Runs:
             RunNotFoundError: none waits, or several.
             AlreadyDecidedError: it was settled lately.
         """
-        waiting = await self.list(state=RunState.WAITING, limit=1000)
-        found = [(row, request) for row in waiting for request in row.requests if request.id.startswith(request_id)]
+        found = [(row, request) async for row, request in self._waiting() if request.id.startswith(request_id)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -195,6 +206,15 @@ class Runs:
             raise RunNotFoundError(f"several requests begin with {request_id!r} ({several}): give more of it")
         await self._refuse_settled(request_id)
         raise RunNotFoundError(f"nothing waits under {request_id!r}: see perdure inbox")
+
+    async def _waiting(self) -> AsyncIterator[tuple[RunRow, Request]]:
+        """All that waits, however much it is."""
+        query = f"WorkflowType = '{RUN}' AND {_state_query(RunState.WAITING)}"
+        with _reaching():
+            async for execution in self._client.list_workflows(query):
+                row = await self._row(execution)
+                for request in row.requests:
+                    yield row, request
 
     async def _refuse_settled(self, request_id: str) -> None:
         with _reaching():
@@ -295,6 +315,7 @@ class Runs:
             DecisionRefusedError: the run did not take it; the text says why, and who was first.
             RunNotFoundError: there is no such run, or it has ended.
         """
+        run_id = (await self.find(run_id)).run_id
         handle = self._client.get_workflow_handle(run_id)
         try:
             with _reaching(run_id):
@@ -358,6 +379,16 @@ class Runs:
 
 
 async def _standing(execution: WorkflowExecution) -> Standing:
+    """What the memo says; nothing if nobody can read it, for it is written by whoever starts a run."""
+    try:
+        return await _recorded_standing(execution)
+    except Exception as error:  # pydantic's, the converter's, or whatever a payload codec raises
+        kind = type(error).__name__
+        _log.warning("the memo of run %r cannot be read (%s): what waits there is not shown", execution.id, kind)
+        return Standing()
+
+
+async def _recorded_standing(execution: WorkflowExecution) -> Standing:
     standing: Standing = await execution.memo_value(STANDING, Standing(), type_hint=Standing)
     return standing
 

@@ -96,3 +96,22 @@ def test_nothing_is_started_for_an_agent_that_nobody_serves(console: Console, ve
     assert "no worker serves an agent 'nosuch'" in done.stderr
     assert "'leave_desk'" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("leave_desk", "x" * 1_000_001), "1,000,001 bytes"),
+        (("leave_desk", "Book.", "--id", "x" * 300), "300 characters"),
+        (("leave_desk", "Book.", "--id", "a\x1b[2K"), "printable characters alone"),
+        (("", "Book."), "the agent's name is empty"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["run", "start"])
+def test_a_start_that_cannot_be_is_a_matter_of_usage(
+    console: Console, verb: str, words: tuple[str, ...], said: str
+) -> None:
+    done = console(verb, *words)
+    assert done.exit_code == exits.USAGE
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert done.stdout == ""
