@@ -20,15 +20,15 @@ _Payloads = Iterable[Payload]
 
 @dataclass
 class Decoder:
-    """Decodes the events of one segment, in order. Keeps what later events only refer to: ids of scheduled activities.
+    """Decodes the events of one segment, in order. Keeps what later events only refer to, for as long as they may.
 
     Events that tell an operator nothing (timers, workflow tasks that went well) decode to None.
     """
 
     converter: DataConverter
     run_id: str
-    _activities: dict[int, str] = field(default_factory=dict)  # scheduled event id -> activity id
-    _updates: dict[int, str] = field(default_factory=dict)  # accepted event id -> decision id
+    running: dict[int, str] = field(default_factory=dict)  # scheduled event id -> activity id, until it closes
+    deciding: dict[int, str] = field(default_factory=dict)  # accepted event id -> decision id, until it is answered
 
     async def decode(self, event: HistoryEvent) -> e.Event | None:
         read = _READERS.get(event.event_type)
@@ -102,7 +102,7 @@ _NO_START = Start(agent="?", task="(this run was started with something that is 
 
 async def _scheduled(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_scheduled_event_attributes
-    d._activities[event.event_id] = a.activity_id
+    d.running[event.event_id] = a.activity_id
     summary = await d.value([event.user_metadata.summary]) if event.user_metadata.HasField("summary") else ""
     return e.ActivityScheduled(
         event.event_id,
@@ -121,7 +121,7 @@ async def _activity_started(d: Decoder, event: HistoryEvent) -> e.Event:
     return e.ActivityStarted(
         event.event_id,
         _at(event),
-        activity_id=d._activities.get(a.scheduled_event_id, "?"),
+        activity_id=d.running.get(a.scheduled_event_id, "?"),
         attempt=a.attempt,
         worker=a.identity,
         last_failure=last,
@@ -130,25 +130,25 @@ async def _activity_started(d: Decoder, event: HistoryEvent) -> e.Event:
 
 async def _completed(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_completed_event_attributes
-    activity_id = d._activities.get(a.scheduled_event_id, "?")
+    activity_id = d.running.pop(a.scheduled_event_id, "?")
     return e.ActivityCompleted(event.event_id, _at(event), activity_id, await d.value(a.result.payloads))
 
 
 async def _failed(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_failed_event_attributes
     kind, message = await d.failure(a.failure)
-    return e.ActivityFailed(event.event_id, _at(event), d._activities.get(a.scheduled_event_id, "?"), kind, message)
+    return e.ActivityFailed(event.event_id, _at(event), d.running.pop(a.scheduled_event_id, "?"), kind, message)
 
 
 async def _timed_out(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_timed_out_event_attributes
     kind, message = await d.failure(a.failure)
-    return e.ActivityFailed(event.event_id, _at(event), d._activities.get(a.scheduled_event_id, "?"), kind, message)
+    return e.ActivityFailed(event.event_id, _at(event), d.running.pop(a.scheduled_event_id, "?"), kind, message)
 
 
 async def _cancelled(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_canceled_event_attributes
-    activity_id = d._activities.get(a.scheduled_event_id, "?")
+    activity_id = d.running.pop(a.scheduled_event_id, "?")
     return e.ActivityFailed(event.event_id, _at(event), activity_id, "cancelled", "cancelled")
 
 
@@ -172,13 +172,13 @@ async def _update_accepted(d: Decoder, event: HistoryEvent) -> e.Event | None:
     request = a.accepted_request
     if request.input.name != DECIDE or not (decision := _decision(await d.value(request.input.args.payloads))):
         return None
-    d._updates[event.event_id] = decision.id
+    d.deciding[event.event_id] = decision.id
     return e.DecisionReceived(event.event_id, _at(event), decision, "update", request.meta.identity)
 
 
 async def _update_completed(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_execution_update_completed_event_attributes
-    decision_id = d._updates.get(a.accepted_event_id)
+    decision_id = d.deciding.pop(a.accepted_event_id, None)
     if decision_id is None:
         return None
     if a.outcome.HasField("failure"):

@@ -4,26 +4,36 @@ An activity reads its own run's history, but only for what this process has not 
 are remembered, and what others recorded is read from the newest event backwards to the last one known. Every reference
 carries a digest, and so does the transcript as a whole: what a cache, a reset, a late attempt or a cut history could
 silently change is noticed, rebuilt once from the whole history, and then refused.
+
+Nothing here is the only copy: what is dropped costs a page of history. So a run that ended goes at once, and of the
+others those not used for longest, when there are too many or when they take too much memory, counted roughly.
 """
 
+from asyncio import Lock
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Start
+from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Start, Stop
 from perdure.core.digests import of_transcript
 from perdure.core.transcript import Entry, Record, RecordGapError, chain, entries, opening, recorded_digest
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
 
 _FIRST_PAGE, _NEXT_PAGES = 24, 500
-_KEPT_BYTES = 96 * 1024 * 1024  # of encoded transcripts and fresh results, over all runs of this process
+_KEPT_BYTES = 96 * 1024 * 1024  # of memory, over all runs of this process
+_KEPT_RUNS = 2_000
+_PARSED = 7  # times the bytes of a small JSON text is about what it takes in memory, decoded
+_SMALL = 16_000  # bytes: what is larger is so by its texts
+_EMPTY = 3_000  # bytes of an entry that holds nothing yet
+_LAST = {Stop.ANSWER, Stop.REFUSED}  # turns after which a run ends
 
 Encode = Callable[[Sequence[Entry]], bytes]
 
@@ -60,12 +70,26 @@ class _Known:
     asked: dict[str, CallModel] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     conversation: Conversation | None = None
-    size: int = 0  # bytes of all that, roughly
+    size: int = _EMPTY  # bytes of all that in memory, roughly
+    fixed: int = _EMPTY  # of them, those of start and opening: kept as long as the entry
     counted: int = 0  # of them, by the journal
+    reading: Lock = field(default_factory=Lock)  # the decoder takes each event once
+
+    def begin(self, start: Start, size: int) -> None:
+        if self.start is None:
+            self.fixed += size
+            self.size += size
+        self.start = start
+
+    def ask(self, activity_id: str, asked: CallModel, size: int) -> None:
+        if activity_id not in self.asked:
+            self.size += _EMPTY + size
+        self.asked[activity_id] = asked
 
     def add(self, activity_id: str, result: Any, size: int) -> None:
+        if activity_id not in self.results:
+            self.size += size
         self.results[activity_id] = result
-        self.size += size
 
     def holds(self, ref: Ref) -> bool:
         return ref.id in self.results and self.results[ref.id].get("digest") == ref.digest
@@ -77,25 +101,43 @@ class _Known:
 
     def take(self, conversation: Conversation) -> None:
         """Keep the conversation instead of what it was made from."""
+        self.forget()
         self.conversation = conversation
+        self.size += len(conversation.messages)
+
+    def forget(self) -> None:
+        self.conversation = None
         self.asked.clear()
         self.results.clear()
-        self.size = len(conversation.messages)
+        self.size = self.fixed
 
 
 class Journal:
-    """`kept_bytes` bounds what is kept, over all runs; with 0 every turn is rebuilt from the history."""
+    """`kept_bytes` and `kept_runs` bound what is kept; with 0 bytes every turn is rebuilt from the history."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, kept_bytes: int = _KEPT_BYTES, kept_runs: int = _KEPT_RUNS) -> None:
         self._known: OrderedDict[Segment, _Known] = OrderedDict()
-        self._kept_bytes = kept_bytes
-        self._total = 0
+        self._openings: WeakValueDictionary[str, Opening] = WeakValueDictionary()  # one for all runs of an agent
+        self._kept_bytes, self._kept_runs = kept_bytes, kept_runs
+        self.bytes = 0  # kept now, roughly
         self.reads = 0  # pages of history asked for
 
+    @property
+    def runs(self) -> int:
+        """Runs of which something is kept."""
+        return len(self._known)
+
     def remember(self, client: Client, segment: Segment, activity_id: str, result: dict[str, Any], size: int) -> None:
-        """Keep a result that this process is about to record. If another attempt's is recorded, its digest tells."""
-        self._of(segment, client).add(activity_id, result, size)
-        self._shrink(segment)
+        """Keep a result that this process is about to record. If another attempt's is recorded, its digest tells.
+
+        Args:
+            size: bytes of the result as JSON.
+        """
+        if result.get("stop") in _LAST:
+            self._drop(segment)
+        else:
+            self._of(segment, client).add(activity_id, result, _decoded(size))
+            self._shrink(segment)
 
     async def result(self, client: Client, segment: Segment, ref: Ref) -> Any:
         """The record that `ref` names.
@@ -121,12 +163,13 @@ class Journal:
         known = self._of(segment, client)
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
-            known.asked[activity_id] = asked
+            known.ask(activity_id, asked, 0)
             found = _conversation(known, activity_id, asked, encode)
             if found and found.digest == asked.after:
-                known.take(found)
+                shared = self._sharing(known, found)
+                known.take(shared)
                 self._shrink(segment)
-                return found
+                return shared
         raise TranscriptMismatchError(
             f"the transcript rebuilt from the history is not the one that {activity_id!r} was asked to answer"
         )
@@ -134,9 +177,24 @@ class Journal:
     # --- reading the server -------------------------------------------------------------------------------------------
 
     async def _catch_up(self, client: Client, segment: Segment, known: _Known) -> None:
-        """Read backwards from the newest event to the newest known one."""
+        """Take in what is newer than the newest known event."""
+        async with known.reading:
+            for event in await self._newer(client, segment, known.seen):
+                await _take_in(known, event)
+                known.seen = event.event_id
+        self._shrink(segment)
+
+    async def _reread(self, client: Client, segment: Segment, known: _Known) -> None:
+        """Believe nothing of what is kept: read the whole history."""
+        async with known.reading:
+            known.seen = 0
+            known.forget()
+        await self._catch_up(client, segment, known)
+
+    async def _newer(self, client: Client, segment: Segment, seen: int) -> Sequence[HistoryEvent]:
+        """The events after event `seen`, in order; read backwards from the newest, for mostly there are few."""
         page: list[HistoryEvent] = []
-        token, size, newest = b"", _FIRST_PAGE, known.seen
+        token, size = b"", _FIRST_PAGE
         while True:
             response = await client.workflow_service.get_workflow_execution_history_reverse(
                 GetWorkflowExecutionHistoryReverseRequest(
@@ -144,24 +202,15 @@ class Journal:
                     execution=WorkflowExecution(workflow_id=segment.workflow_id, run_id=segment.segment_id),
                     maximum_page_size=size,
                     next_page_token=token,
-                )
+                ),
+                retry=True,
             )
             self.reads += 1
-            fresh = [event for event in response.history.events if event.event_id > known.seen]
+            fresh = [event for event in response.history.events if event.event_id > seen]
             page += fresh
-            newest = max(newest, *(event.event_id for event in fresh)) if fresh else newest
             token, size = response.next_page_token, _NEXT_PAGES
             if not token or len(fresh) < len(response.history.events):
-                break
-        for event in reversed(page):
-            await _take_in(known, event)
-        known.seen = newest
-        self._shrink(segment)
-
-    async def _reread(self, client: Client, segment: Segment, known: _Known) -> None:
-        """Believe nothing of what is kept: read the whole history."""
-        known.seen, known.conversation = 0, None
-        await self._catch_up(client, segment, known)
+                return page[::-1]
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
@@ -171,14 +220,31 @@ class Journal:
         self._known.move_to_end(segment)
         return self._known[segment]
 
+    def _sharing(self, known: _Known, conversation: Conversation) -> Conversation:
+        """The conversation with the one copy of its opening. Who brings the first copy is counted for it."""
+        mine = conversation.opening
+        kept = self._openings.get(mine.digest)
+        if kept is None:
+            self._openings[mine.digest] = mine
+            known.fixed += _decoded(len(mine.model_dump_json()))
+        return replace(conversation, opening=kept) if kept == mine and kept is not mine else conversation
+
+    def _drop(self, segment: Segment) -> None:
+        if dropped := self._known.pop(segment, None):
+            self.bytes -= dropped.counted
+
     def _shrink(self, segment: Segment) -> None:
         """Count what changed of this segment; drop those not used for longest until the rest fits."""
         if known := self._known.get(segment):
-            self._total += known.size - known.counted
+            self.bytes += known.size - known.counted
             known.counted = known.size
-        while self._total > self._kept_bytes and self._known:
-            _, dropped = self._known.popitem(last=False)
-            self._total -= dropped.counted
+        while self._known and (self.bytes > self._kept_bytes or len(self._known) > self._kept_runs):
+            self._drop(next(iter(self._known)))
+
+
+def _decoded(size: int) -> int:
+    """What JSON of `size` bytes takes in memory, roughly: values cost much, long texts are what they are."""
+    return _PARSED * min(size, _SMALL) + max(size - _SMALL, 0)
 
 
 async def _nothing(client: Client, segment: Segment, known: _Known) -> None:
@@ -188,11 +254,11 @@ async def _nothing(client: Client, segment: Segment, known: _Known) -> None:
 async def _take_in(known: _Known, raw: HistoryEvent) -> None:
     match await known.decoder.decode(raw):
         case e.RunStarted(start=start):
-            known.start = start
+            known.begin(start, raw.ByteSize())
         case e.ActivityScheduled(activity=name) as event if name == CALL_MODEL:
-            known.asked[event.activity_id] = CallModel.model_validate(event.input)
-        case e.ActivityCompleted(activity_id=activity_id, result=dict() as result):
-            known.add(activity_id, result, raw.ByteSize())
+            known.ask(event.activity_id, CallModel.model_validate(event.input), raw.ByteSize())
+        case e.ActivityCompleted(activity_id=activity_id, result=dict() as result) if activity_id != "?":
+            known.add(activity_id, result, _decoded(raw.ByteSize()))
         case _:
             pass
 
