@@ -23,12 +23,13 @@ def identity(agents: Iterable[str]) -> str:
     """
     names = sorted(agents)
     said = f"{os.getpid()}@{socket.gethostname()[:_HOST_BOUND]}"
-    for listed in range(len(names), -1, -1):
-        more = [f"and {len(names) - listed} more"] if listed < len(names) else []
-        whole = f"{said} [{', '.join((*names[:listed], *more))}]"
-        if len(whole) <= _BOUND:
-            break
-    return whole
+    fitting = (_named(said, names, listed) for listed in range(len(names), 0, -1))
+    return next((name for name in fitting if len(name) <= _BOUND), _named(said, names, 0))
+
+
+def _named(said: str, names: Sequence[str], listed: int) -> str:
+    more = [f"and {len(names) - listed} more"] if listed < len(names) else []
+    return f"{said} [{', '.join((*names[:listed], *more))}]"
 
 
 def agents_of(identity: str) -> frozenset[str] | None:
