@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain, count
 
 import structlog
 from temporalio import activity
@@ -30,6 +31,7 @@ from perdure.tools.admission import admit
 log = structlog.get_logger("perdure")
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
+_MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
 _SPENT = "not run: the budget of turns is spent"
 
 
@@ -101,11 +103,29 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
 def _admitted(
     agent: Agent, asked: CallModel, conversation: Conversation, calls: Sequence[AskedCall]
 ) -> Iterator[AdmittedCall]:
-    """Each call judged. An id is kept if vendors take it back and the transcript holds none like it, or made anew."""
+    """Each call judged, among the tools that the run was opened with."""
+    toolbox = {spec.name: agent.toolbox[spec.name] for spec in conversation.opening.tools if spec.name in agent.toolbox}
+    missing = {spec.name for spec in conversation.opening.tools} - toolbox.keys()
+    ids = _ids(asked.turn, conversation.messages, calls)
+    for index, (call, call_id) in enumerate(zip(calls, ids, strict=True)):
+        if call.name in missing:
+            raise needs_person(
+                f"the model calls {call.name!r}, which this run was opened with and this worker's agent {agent.name!r} "
+                "has no more. Deploy one that has it, then answer this request with retry; or with stop."
+            )
+        one = admit(toolbox, index, call_id, call.name, call.arguments, call.whole)
+        refused = "" if asked.tools else _SPENT
+        if index >= _MOST_CALLS:
+            refused = f"not run: more than {_MOST_CALLS} calls in one turn. Ask for the rest in the next."
+        yield one.model_copy(update={"verdict": Verdict.REFUSE, "reason": refused}) if refused else one
+
+
+def _ids(turn: int, messages: bytes, calls: Sequence[AskedCall]) -> Iterator[str]:
+    """An id for each call: its own, if vendors take it back and the transcript holds none like it; or made anew."""
     taken: set[str] = set()
     for index, call in enumerate(calls):
-        fresh = _LEGAL_ID.fullmatch(call.id) and call.id not in taken and call.id.encode() not in conversation.messages
-        call_id = call.id if fresh else f"call_{asked.turn}_{index}"
-        taken.add(call_id)
-        one = admit(agent.toolbox, index, call_id, call.name, call.arguments, call.whole)
-        yield one if asked.tools else one.model_copy(update={"verdict": Verdict.REFUSE, "reason": _SPENT})
+        ours = (f"call_{turn}_{index}" + (f"_{again}" if again else "") for again in count())
+        candidates = chain([call.id] if _LEGAL_ID.fullmatch(call.id) else [], ours)
+        chosen = next(each for each in candidates if each not in taken and each.encode() not in messages)
+        taken.add(chosen)
+        yield chosen

@@ -1,21 +1,22 @@
 """What every activity needs: whose run it works for, a heartbeat, and how to say that a person is needed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from perdure import Agent
-from perdure.core.contracts import NEEDS_PERSON, RUN
+from perdure.core.contracts import NEEDS_PERSON, NOT_RUN, RUN
 from perdure.core.digests import as_canonical, of_canonical
 from perdure.temporal.journal import Journal, Segment
 
 _EXPECTED = ApplicationErrorCategory.BENIGN  # our own log tells of it, in a line; no stack trace beside it
+_ATTEMPTS_ELSEWHERE = 4
 _MOST_RECORDED = 1_800_000  # bytes; Temporal refuses payloads above 2 MiB, whatever encodes them on the way
 
 R = TypeVar("R", bound=BaseModel)
@@ -38,6 +39,11 @@ def needs_person(why: str) -> ApplicationError:
     return ApplicationError(why, type=NEEDS_PERSON, non_retryable=True, category=_EXPECTED)
 
 
+def not_here(why: str) -> ApplicationError:
+    """This worker cannot; during a deploy another one may. After a few attempts a person is asked."""
+    return trouble(why, NOT_RUN) if activity.info().attempt < _ATTEMPTS_ELSEWHERE else needs_person(why)
+
+
 def trouble(why: str, kind: str, delay: timedelta | None = None) -> ApplicationError:
     """Temporal is to try again, after `delay` if somebody named one."""
     return ApplicationError(why, type=kind, next_retry_delay=delay, category=_EXPECTED)
@@ -50,7 +56,7 @@ def agent_of(agents: Mapping[str, Agent], name: str) -> Agent:
         ApplicationError: this worker does not serve it; a person is needed.
     """
     if name not in agents:
-        raise needs_person(
+        raise not_here(
             f"this worker serves no agent {name!r}; it serves: {', '.join(sorted(agents)) or 'none'}. Start a worker "
             "with the file that defines it, then answer this request with retry; or with stop."
         )
@@ -66,7 +72,10 @@ def recorded(journal: Journal, record: R) -> R:
     content = record.model_dump(mode="json", exclude={"digest"})
     canonical = as_canonical(content)
     if len(canonical) > _MOST_RECORDED:
-        raise needs_person(f"what is to be recorded is {len(canonical):,} bytes; the history takes {_MOST_RECORDED:,}")
+        raise needs_person(
+            f"what is to be recorded is {len(canonical):,} bytes, and the history takes {_MOST_RECORDED:,}. Lower the "
+            "agent's max_tokens, then answer this request with retry; or with stop."
+        )
     digest = of_canonical(canonical)
     content["digest"] = digest
     journal.remember(activity.client(), segment(), activity.info().activity_id, content, len(canonical))
@@ -74,17 +83,20 @@ def recorded(journal: Journal, record: R) -> R:
 
 
 @asynccontextmanager
-async def heartbeating() -> AsyncIterator[None]:
-    """Heartbeats while the block runs, whatever it does: the event loop itself stays free."""
+async def heartbeating(*details: Any) -> AsyncIterator[None]:
+    """Heartbeats while the block runs, whatever it does: the event loop itself stays free.
+
+    `details` go with each: the next attempt finds them in its `activity.info().heartbeat_details`.
+    """
     timeout = activity.info().heartbeat_timeout or timedelta(seconds=30)
-    beating = asyncio.create_task(_beat(timeout.total_seconds() / 4))
+    beating = asyncio.create_task(_beat(timeout.total_seconds() / 4, details))
     try:
         yield
     finally:
         beating.cancel()
 
 
-async def _beat(interval: float) -> None:
+async def _beat(interval: float, details: Sequence[Any]) -> None:
     while True:
         await asyncio.sleep(interval)  # first: most activities end before, and cost no heartbeat
-        activity.heartbeat()
+        activity.heartbeat(*details)

@@ -7,16 +7,18 @@ for exactly this run, call and bytes.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.grants import refusal_of
-from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
+from activities.own import agent_of, heartbeating, needs_person, not_here, recorded, segment, trouble
 from perdure import Agent, Tool, ToolContext
 from perdure.core.contracts import (
+    NOT_RUN,
     PROBE_TOOL,
     RUN_TOOL,
     AdmittedCall,
@@ -36,6 +38,9 @@ from perdure.tools.parameters import ArgumentsError
 
 log = structlog.get_logger("perdure")
 
+_TO_RECORD = timedelta(seconds=15)  # of an attempt's time: for a tool to notice its limit, and for what came of it
+_FOREVER = timedelta(days=365)
+
 
 @dataclass(frozen=True)
 class Tools:
@@ -46,10 +51,11 @@ class Tools:
     @activity.defn(name=RUN_TOOL)
     async def run_tool(self, asked: RunTool) -> Observation:
         began = time.monotonic()
-        async with heartbeating():
-            call = await self._call(asked)
-            tool = self._tool(asked, call)
-            seen = self._barred(asked, tool, call) or _in_doubt(asked, tool) or await _observed(tool, call, asked)
+        tries = next(iter(activity.info().heartbeat_details), 0)  # of the tool's own: lost workers do not count
+        async with heartbeating(tries):
+            call, tool = await self._found(asked)
+            kept_out = self._barred(asked, tool, call) or _in_doubt(asked, tool)
+            seen = kept_out or await _tried(tool, call, asked, tries + 1)
         log.info(
             "call",
             run=activity.info().workflow_id,
@@ -65,11 +71,25 @@ class Tools:
     async def probe_tool(self, asked: RunTool) -> Observation:
         """What became of a lost call. OK: it happened, with the result. ERROR: it surely did not. UNKNOWN otherwise."""
         async with heartbeating():
-            call = await self._call(asked)
-            answer = await ask_probe(self._tool(asked, call), _context(asked))
-        seen = answer or observation(Ending.UNKNOWN, "", "it cannot tell")
-        log.info("probe", run=activity.info().workflow_id, tool=call.name, ending=seen.ending)
+            _, tool = await self._found(asked)
+            answer = await ask_probe(_within_limits(tool), _context(asked, 1))
+        seen = answer or observation(Ending.UNKNOWN, "", "")
+        log.info("probe", run=activity.info().workflow_id, tool=tool.name, ending=seen.ending)
         return recorded(self.journal, seen)
+
+    async def _found(self, asked: RunTool) -> tuple[AdmittedCall, Tool]:
+        """The call and its tool.
+
+        Raises:
+            ApplicationError: of type NOT_RUN or NEEDS_PERSON. Whatever goes wrong here, the tool has not been reached.
+        """
+        try:
+            call = await self._call(asked)
+            return call, self._tool(asked, call)
+        except ApplicationError:
+            raise
+        except Exception as error:
+            raise trouble(f"{type(error).__name__}: {error}"[:1000], NOT_RUN) from error
 
     async def _call(self, asked: RunTool) -> AdmittedCall:
         """The call, from the run's own record.
@@ -84,13 +104,13 @@ class Tools:
         except (TranscriptMismatchError, IndexError) as error:
             raise needs_person(f"the run's history does not hold the call to run: {error}") from None
         if not call.digest == of_bytes(call.arguments) == asked.digest:
-            raise ApplicationError("the bytes to run are not the bytes that were asked for", non_retryable=True)
+            raise needs_person("the bytes to run are not the bytes that were asked for: answer this request with stop")
         return call
 
     def _tool(self, asked: RunTool, call: AdmittedCall) -> Tool:
         toolbox = agent_of(self.agents, asked.agent).toolbox
         if call.name not in toolbox:
-            raise needs_person(
+            raise not_here(
                 f"this worker's agent {asked.agent!r} has no tool {call.name!r} any more; it has: "
                 f"{', '.join(sorted(toolbox)) or 'none'}. Deploy one that has it, then answer this request with retry; "
                 "or with stop."
@@ -113,16 +133,21 @@ class Tools:
 
 
 def _in_doubt(asked: RunTool, tool: Tool) -> Observation | None:
-    """A reset hands on what was under way when the history was cut: what may be done once may have been done."""
-    if tool.effect is not Effect.ONCE or asked.segment_id == segment().segment_id:
+    """Why a call that may be done once may have been done: only a reset, or another declaration, hands it out again."""
+    if tool.effect is not Effect.ONCE:
         return None
-    return observation(Ending.UNKNOWN, "", "the run was reset after this call had been sent to a worker")
+    if asked.segment_id and asked.segment_id != segment().segment_id:
+        return observation(Ending.UNKNOWN, "", "the run was reset after this call had been sent to a worker")
+    if activity.info().attempt > 1:
+        return observation(Ending.UNKNOWN, "", "an attempt was lost while the tool still said that it may be repeated")
+    return None
 
 
-async def _observed(tool: Tool, call: AdmittedCall, asked: RunTool) -> Observation:
+async def _tried(tool: Tool, call: AdmittedCall, asked: RunTool, tries: int) -> Observation:
     try:
-        seen = await invoke(tool, call.arguments, _context(asked))
+        seen = await invoke(_within_limits(tool), call.arguments, _context(asked, tries))
     except RetryTool as retry:
+        activity.heartbeat(tries)
         raise trouble(str(retry), "ToolTrouble") from None
     if _shutting_down() and tool.effect is not Effect.ONCE and seen.ending is not Ending.OK:
         # The worker stops, not the run: another worker takes the call, with the same key.
@@ -130,17 +155,22 @@ async def _observed(tool: Tool, call: AdmittedCall, asked: RunTool) -> Observati
     return seen
 
 
+def _within_limits(tool: Tool) -> Tool:
+    """The tool, with no more time than the run gives this attempt: a deploy may have raised its limit since."""
+    given = activity.info().start_to_close_timeout or _FOREVER
+    return replace(tool, timeout=min(tool.timeout, max(given - _TO_RECORD, given / 2).total_seconds()))
+
+
 def _shutting_down() -> bool:
     details = activity.cancellation_details()
     return details is not None and details.worker_shutdown
 
 
-def _context(asked: RunTool) -> ToolContext:
-    info = activity.info()
+def _context(asked: RunTool, tries: int) -> ToolContext:
     return ToolContext(
         idempotency_key=asked.key,
-        run_id=info.workflow_id or "",
+        run_id=activity.info().workflow_id or "",
         agent=asked.agent,
         turn=asked.turn,
-        attempt=info.attempt,
+        attempt=tries,
     )

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.core.contracts import (
     CHOICES,
+    STOPPED,
     CheckDecision,
     Checked,
     Choice,
@@ -25,15 +26,16 @@ from perdure.core.contracts import (
 from perdure.core.digests import of_bytes
 from workflows import calls
 
-_MOST_SAID = 4_000  # characters of an operator's own: they are recorded, and told to the model
+_MOST_REASON = 1_000  # characters
 _SETTLED_KEPT = 200  # that many late answers still learn who was first
 
 
-class Answer:
-    """What an operator said, checked."""
+class Ruling:
+    """What an operator decided, checked."""
 
     def __init__(self, decision: Decision, checked: Checked) -> None:
-        self.decision, self.choice, self.grant = decision, decision.choice, checked.grant
+        self.choice, self.by, self.result, self.grant = decision.choice, decision.by, decision.result, checked.grant
+        self.words = f" The operator's words: {decision.reason!r}." if decision.reason.strip() else ""
 
 
 class _Waiting:
@@ -41,7 +43,7 @@ class _Waiting:
 
     def __init__(self, request: Request) -> None:
         self.request, self.key = request, ""
-        self.answer: Answer | None = None
+        self.answer: Ruling | None = None
 
 
 class Gate:
@@ -52,7 +54,7 @@ class Gate:
     ) -> None:
         self._waiting = [_Waiting(request) for request in requests]
         self._settled = {each.request: each for each in settled}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._changed = changed
         self._checks = 0
         self._closed = False
@@ -79,7 +81,7 @@ class Gate:
     def settled(self) -> tuple[Settled, ...]:
         return tuple(self._settled.values())[-_SETTLED_KEPT:]
 
-    async def ask(self, request: Request, *, key: str = "") -> Answer:
+    async def ask(self, request: Request, *, key: str = "") -> Ruling:
         """Wait until someone decides. On cancel the request is withdrawn."""
         self.refuse_when_closed()
         waiting = self._carried(request) or _Waiting(request)
@@ -94,6 +96,16 @@ class Gate:
         self._withdraw(waiting)
         assert waiting.answer is not None
         return waiting.answer
+
+    async def mended(self, request: Request) -> None:
+        """Wait until someone says that what keeps the run from going on is mended.
+
+        Raises:
+            ApplicationError: of type STOPPED, when someone says to stop.
+        """
+        ruling = await self.ask(request)
+        if ruling.choice is Choice.STOP:
+            raise ApplicationError(f"stopped by {ruling.by!r}: {request.reason}", type=STOPPED, non_retryable=True)
 
     def _carried(self, request: Request) -> "_Waiting | None":
         """What the run waited for in the same place when it continued in this segment. Taken out."""
@@ -122,7 +134,7 @@ class Gate:
         """Raise what is wrong with a decision, as far as the run itself can tell. Changes nothing.
 
         Raises:
-            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice, TooLong or OtherBytes.
+            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice or OtherBytes.
         """
         if earlier := self._settled.get(decision.request):
             if earlier.choice is not decision.choice:
@@ -136,8 +148,6 @@ class Gate:
         if decision.choice not in CHOICES[request.kind]:
             fit = ", ".join(CHOICES[request.kind])
             raise _refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
-        if len(decision.reason) + len(decision.result) > _MOST_SAID:
-            raise _refusal("TooLong", f"a decision's reason and result may have {_MOST_SAID:,} characters together")
         if decision.choice is Choice.APPROVE and decision.digest != request.digest:
             raise _refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
@@ -145,7 +155,7 @@ class Gate:
 
     async def decide(self, decision: Decision) -> Settled:
         """Settle a request. Others wait their turn until this one is checked, then find it settled."""
-        async with self._turns.setdefault(decision.request, asyncio.Lock()):
+        async with self._locks.setdefault(decision.request, asyncio.Lock()):
             self.refuse_unfit(decision)
             if earlier := self._settled.get(decision.request):
                 return earlier.model_copy(update={"again": True})
@@ -173,13 +183,15 @@ class Gate:
             verified=checked.verified,
         )
         self._settled[decision.request] = settled
-        waiting.answer = Answer(decision, checked)
+        waiting.answer = Ruling(decision, checked)
         return settled
 
 
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:
     """A new request, waiting from now on."""
-    return Request.model_validate({"id": _new_id(), "kind": kind, "reason": reason, "since": workflow.now(), **about})
+    return Request.model_validate(
+        {"id": _new_id(), "kind": kind, "reason": reason[:_MOST_REASON], "since": workflow.now(), **about}
+    )
 
 
 def _new_id() -> str:

@@ -1,7 +1,10 @@
 """One agent run: think, act, observe, until there is an answer. The whole of it is `AgentRun._loop`."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -14,11 +17,11 @@ from perdure.core.contracts import (
     RUN,
     STANDING,
     STATE_ATTRIBUTE,
-    STOPPED,
+    WAITING_PREFIX,
     Call,
-    Choice,
     Decision,
     Outcome,
+    Request,
     RequestKind,
     RunState,
     Settled,
@@ -35,6 +38,8 @@ from workflows.settle import Settling, cause
 T = TypeVar("T")
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
+_SETTLED_SHOWN = 5  # so that a second click learns who was first
+_MOST_REPORTED = 300  # characters of a call's line in a report, and of a cancel's reason
 
 
 @workflow.defn(name=RUN)
@@ -45,6 +50,7 @@ class AgentRun:
         self._state = _carried(start)
         self._gate = Gate(self._state.requests, self._state.decided, self._changed)
         self._unpublished = False
+        self._shown: dict[int, Request | None] = {}  # what the memo holds, by slot
 
     @workflow.run
     async def run(self, start: Any = None, *more: Any) -> Outcome:
@@ -53,7 +59,7 @@ class AgentRun:
             return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
-                await self._end(self._cut_short(RunState.CANCELLED, workflow.cancellation_reason() or "cancelled"))
+                await self._end(self._cut_short(RunState.CANCELLED, _cancelled_why()))
                 raise
             await self._end(self._cut_short(RunState.FAILED, _told(error)))
             if isinstance(error, FailureError):
@@ -65,18 +71,16 @@ class AgentRun:
             workflow.set_current_details(self._details())
             match next_step(start.agent, start.task, self._state):
                 case Open():
-                    opened, opened_by = await self._until_mended("open", lambda id: calls.open_run(start.agent, id))
+                    opened, opened_by = await self._until_mended("open", partial(calls.open_run, start.agent))
                     self._state = with_opening(self._state, opened_by, opened)
                 case Think(asked):
-                    turn, turn_id = await self._think(asked)
+                    name = f"think-{asked.turn}"
+                    turn, turn_id = await self._until_mended(name, partial(calls.call_model, asked))
                     self._state = with_turn(self._state, turn_id, asked, turn)
                 case Act(todo):
                     await self._act(start.agent, todo)
                 case Finish():
                     return await self._end(self._state)
-
-    async def _think(self, asked: Any) -> Any:
-        return await self._until_mended(f"think-{asked.turn}", lambda id: calls.call_model(asked, id))
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
@@ -107,13 +111,9 @@ class AgentRun:
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
-                await self._stuck(cause(error))
+                why = request_for(RequestKind.STUCK, cause(error), turn=self._state.turn + 1)
+                await self._gate.mended(why)
             again += 1
-
-    async def _stuck(self, why: str) -> None:
-        answer = await self._gate.ask(request_for(RequestKind.STUCK, why, turn=self._state.turn + 1))
-        if answer.choice is Choice.STOP:
-            raise ApplicationError(f"stopped by {answer.decision.by!r}: {why}", type=STOPPED, non_retryable=True)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,8 @@ class AgentRun:
         assert state.outcome is not None
         self._state = state
         self._gate.close()
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        with contextlib.suppress(asyncio.CancelledError):  # a cancel now comes too late
+            await workflow.wait_condition(workflow.all_handlers_finished)
         self._publish()
         return state.outcome
 
@@ -153,7 +154,9 @@ class AgentRun:
             decision = Decision.model_validate(given)
             self._gate.refuse_unfit(decision)
             await self._gate.decide(decision)
-        except (ValueError, FailureError) as refusal:
+        except ValueError as error:
+            workflow.logger.warning(f"a signal that is no decision was dropped ({type(error).__name__})")
+        except FailureError as refusal:
             workflow.logger.warning("decision refused", extra={"why": str(refusal)[:1000]})
 
     def _changed(self) -> None:
@@ -170,9 +173,23 @@ class AgentRun:
         workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
-        standing = Standing(requests=self._gate.requests, settled=self._gate.settled[-5:], outcome=brief)
-        workflow.upsert_memo({STANDING: standing})
+        changes: dict[str, Any] = {STANDING: Standing(settled=self._gate.settled[-_SETTLED_SHOWN:], outcome=brief)}
+        changes |= {f"{WAITING_PREFIX}{slot}": request for slot, request in self._reshown().items()}
+        workflow.upsert_memo(changes)
         workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
+
+    def _reshown(self) -> dict[int, Request | None]:
+        """The memo's slots that change, so that each waiting request stands in one and no other stands in any."""
+        waiting = {request.id: request for request in self._gate.requests}
+        held = {shown.id for shown in self._shown.values() if shown}
+        changes: dict[int, Request | None] = {
+            slot: None for slot, shown in self._shown.items() if shown and shown.id not in waiting
+        }
+        free = (slot for slot in count() if slot in changes or self._shown.get(slot) is None)
+        for request_id in [each for each in waiting if each not in held]:
+            changes[next(free)] = waiting[request_id]
+        self._shown |= changes
+        return changes
 
     def _details(self) -> str:
         """Where the run stands, in markdown, for Temporal's own UI."""
@@ -210,4 +227,8 @@ def _reported(call: Call, state: State) -> str:
         return f"{call.title}: not run"
     if ref.kind == "advice":
         return f"{call.title}: not run, it was refused"
-    return f"{call.title}: {ref.text or ('ran' if ref.ok else 'ended in an error')}"
+    return f"{call.title}: {ref.text or ('ran' if ref.ok else 'ended in an error')}"[:_MOST_REPORTED]
+
+
+def _cancelled_why() -> str:
+    return (workflow.cancellation_reason() or "cancelled")[:_MOST_REPORTED]

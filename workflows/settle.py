@@ -1,21 +1,23 @@
 """One call, from verdict to observation. It always ends in one: ran, rejected, unknown, cancelled.
 
 judged: refuse -> advice (settled with the turn, never seen here)
-        ask    -> gate -> rejected, or granted -> run
-        run    -> run
-run:    ok, error     -> observation
+        ask    -> gate -> rejected, or granted -> send
+        run    -> send
+sent:   ok, error     -> observation
         ask           -> the worker at the door wants a grant -> gate
+        not run       -> sent again, a few times, then a person is asked to mend what keeps it
         lost, unknown -> probe -> observation, or the operator: happened, run it again (same key), give up
 """
 
 import asyncio
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from perdure.core.contracts import (
     NEEDS_PERSON,
-    STOPPED,
+    NOT_RUN,
     Call,
     Choice,
     Effect,
@@ -23,24 +25,28 @@ from perdure.core.contracts import (
     Grant,
     Observed,
     Ref,
+    Request,
     RequestKind,
     RunTool,
     Verdict,
 )
 from perdure.core.digests import idempotency_key, of_bytes
 from workflows import calls
-from workflows.gate import Answer, Gate, request_for
+from workflows.gate import Gate, Ruling, request_for
+
+_SENDINGS_IN_VAIN = 5  # that never reached the tool, before a person is asked; the pauses double from a second on
+_SENDINGS_UNDONE = 2  # after which the probe said that nothing happened; then the model is told
 
 
 class Settling:
-    """The way of one call. `_runs` counts its sendings to a worker: each has an activity id of its own."""
+    """The way of one call. Each sending to a worker has an activity id of its own."""
 
     def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call) -> None:
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
         root = workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
         self._grant: Grant | None = None
-        self._runs = 0
+        self._sendings = 0
         self._latest = ""  # activity id of the latest sending
         self._doubt = ""  # why it may have taken effect, while nobody knows
 
@@ -51,13 +57,13 @@ class Settling:
             while True:
                 if why and (rejected := await self._rejection(why)):
                     return rejected
-                seen = await self._run()
+                seen = await self._send()
                 match seen.ending:
                     case Ending.ASK:
                         why = seen.reason
                     case Ending.UNKNOWN:
                         self._doubt = seen.reason or "no answer came"
-                        if settled := await self._resolved(seen.reason):
+                        if settled := await self._resolved(self._doubt):
                             return settled
                         why = self._doubt = ""
                     case _:
@@ -74,32 +80,42 @@ class Settling:
         return self._said("not run: the run was cancelled first", ok=False)
 
     async def _rejection(self, why: str) -> Ref | None:
-        answer = await self._ask(RequestKind.APPROVAL, why)
-        if answer.choice is Choice.APPROVE:
-            self._grant = answer.grant
+        ruling = await self._ask(RequestKind.APPROVAL, why)
+        if ruling.choice is Choice.APPROVE:
+            self._grant = ruling.grant
             return None
-        reason = f" The operator's words: {answer.decision.reason!r}." if answer.decision.reason.strip() else ""
         return self._said(
-            f"not run: an operator ({answer.decision.by}) rejected this call.{reason} Nothing was done. Do not ask for "
+            f"not run: an operator ({ruling.by}) rejected this call.{ruling.words} Nothing was done. Do not ask for "
             "the same call again unchanged.",
             ok=False,
         )
 
-    async def _run(self) -> Observed:
+    async def _send(self) -> Observed:
         """Send the call to a worker until one tells what came of it."""
+        in_vain = 0
         while True:
             self.gate.refuse_when_closed()
-            activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._runs}" if self._runs else "")
-            self._runs += 1
+            activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._sendings}" if self._sendings else "")
+            self._sendings += 1
             self._latest = activity_id
             try:
                 return await calls.run_tool(self.call, self._message(), activity_id, turn=self.turn)
             except ActivityError as error:
                 if is_cancelled_exception(error):
-                    return self._lost("the run was cancelled while it ran")
-                if not _needs_person(error):
+                    return self._cancelled(error)
+                in_vain = in_vain + 1 if _kind(error) == NOT_RUN else 0
+                if 0 < in_vain < _SENDINGS_IN_VAIN:
+                    await workflow.sleep(timedelta(seconds=2 ** (in_vain - 1)))
+                elif _kind(error) in (NOT_RUN, NEEDS_PERSON):
+                    await self.gate.mended(self._request(RequestKind.STUCK, cause(error)))
+                else:
                     return self._lost(cause(error))
-                await self._until_mended(cause(error))
+
+    def _cancelled(self, error: ActivityError) -> Observed:
+        """The run was cancelled. What is tried once and was not started did not happen."""
+        if self.call.effect is Effect.ONCE and error.started_event_id == 0:
+            return Observed(digest="", ending=Ending.ERROR, reason="not run: the run was cancelled first")
+        return self._lost("the run was cancelled while it ran")
 
     def _lost(self, why: str) -> Observed:
         """Nobody reported back. A read did no harm; anything else may have happened."""
@@ -107,38 +123,37 @@ class Settling:
             return Observed(digest="", ending=Ending.ERROR, reason=f"no result: {why}")
         return Observed(digest="", ending=Ending.UNKNOWN, reason=why)
 
-    async def _until_mended(self, why: str) -> None:
-        answer = await self._ask(RequestKind.STUCK, why)
-        if answer.choice is Choice.STOP:
-            raise ApplicationError(f"stopped by {answer.decision.by!r}: {why}", type=STOPPED, non_retryable=True)
-
     async def _resolved(self, why: str) -> Ref | None:
         """What became of a call with unknown outcome; None: it did not happen, run it again with the same key."""
         if self.gate.closed:
             return self._cut_short()
         if self.call.probe:
             probed = await self._probe()
-            if probed.ending is not Ending.UNKNOWN:
-                return self._recorded(probed) if probed.ending is Ending.OK else None
-            why = f"{why}; its probe cannot tell: {probed.reason}"
-        answer = await self._ask(RequestKind.UNKNOWN, why)
-        match answer.choice:
+            if probed.ending is Ending.OK:
+                return self._recorded(probed)
+            if probed.ending is Ending.ERROR:
+                if self._sendings < _SENDINGS_UNDONE:
+                    return None
+                return self._said(f"it surely did not happen, although it was tried: {why}", ok=False)
+            why = f"{why}; its probe cannot tell" + (f": {probed.reason}" if probed.reason else "")
+        ruling = await self._ask(RequestKind.UNKNOWN, why)
+        match ruling.choice:
             case Choice.RERUN:
                 return None
             case Choice.HAPPENED:
-                result = answer.decision.result or "(no result was given)"
-                return self._said(f"done; as an operator ({answer.decision.by}) found out: {result}", ok=True)
+                result = ruling.result or "(no result was given)"
+                return self._said(f"done; as an operator ({ruling.by}) found out: {result}", ok=True)
             case _:
-                note = f" The operator's words: {answer.decision.reason!r}." if answer.decision.reason.strip() else ""
                 return self._said(
-                    f"outcome unknown: it may have taken effect, and nobody could find out.{note} Do not say that it "
-                    "was done, nor that it failed.",
+                    f"outcome unknown: it may have taken effect, and nobody could find out.{ruling.words} Do not say "
+                    "that it was done, nor that it failed.",
                     ok=False,
                 )
 
     async def _probe(self) -> Observed:
         """OK: it happened. ERROR: it surely did not."""
-        activity_id = f"probe-{self.turn}-{self.call.index}" + (f"r{self._runs}" if self._runs > 1 else "")
+        again = self._sendings - 1
+        activity_id = f"probe-{self.turn}-{self.call.index}" + (f"r{again}" if again else "")
         self._latest = activity_id
         try:
             return await calls.probe_tool(self.call, self._message(), activity_id, turn=self.turn)
@@ -147,8 +162,11 @@ class Settling:
                 raise
             return Observed(digest="", ending=Ending.UNKNOWN, reason=cause(error))
 
-    async def _ask(self, kind: RequestKind, why: str) -> Answer:
-        request = request_for(
+    async def _ask(self, kind: RequestKind, why: str) -> Ruling:
+        return await self.gate.ask(self._request(kind, why), key=self._key)
+
+    def _request(self, kind: RequestKind, why: str) -> Request:
+        return request_for(
             kind,
             why,
             turn=self.turn,
@@ -158,7 +176,6 @@ class Settling:
             title=self.call.title,
             digest=self.call.digest,
         )
-        return await self.gate.ask(request, key=self._key)
 
     def _message(self) -> RunTool:
         return RunTool(
@@ -183,8 +200,8 @@ class Settling:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)
 
 
-def _needs_person(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == NEEDS_PERSON
+def _kind(error: ActivityError) -> str:
+    return (error.cause.type or "") if isinstance(error.cause, ApplicationError) else ""
 
 
 def cause(error: ActivityError) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 # Names on the wire. Activities verb_object; signals and updates imperative.
 RUN: Final = "AgentRun"
@@ -21,13 +21,17 @@ PROBE_TOOL: Final = "probe_tool"
 CHECK_DECISION: Final = "check_decision"
 DECIDE: Final = "decide"  # an update and a signal over one function
 
+MOST_SAID: Final = 4_000  # characters of an operator's own: they are recorded, and told to the model
+
 TASK_QUEUE: Final = "perdure"
 AGENT_ATTRIBUTE: Final = "PerdureAgent"  # search attribute, Keyword: the agent's name
 STATE_ATTRIBUTE: Final = "PerdureState"  # search attribute, Keyword: see RunState
 STANDING: Final = "perdure"  # memo key: a Standing, replaced whenever it changes
+WAITING_PREFIX: Final = "perdure.waits."  # and a slot's number: memo keys of what waits, a Request each, or null
 
 # Failure types: how an activity tells the workflow that retrying will not help.
 NEEDS_PERSON: Final = "NeedsPerson"  # a person can mend it: a key, an account, a model name, a missing tool
+NOT_RUN: Final = "NotRun"  # it failed before the tool was reached: surely nothing happened
 TRANSCRIPT_MISMATCH: Final = "TranscriptMismatch"  # the history does not hold what the workflow refers to
 STOPPED: Final = "Stopped"  # an operator stopped a run that was stuck
 
@@ -159,7 +163,6 @@ class Call(Wire):
     title: str = ""
     effect: Effect = Effect.ONCE
     timeout: float = 60.0
-    attempts: int = 3
     probe: bool = False
 
 
@@ -339,13 +342,13 @@ class Decision(Wire):
     """One operator's word on one request. `digest` repeats the request's: what was seen is what is decided on."""
 
     v: int = 1
-    id: str
-    request: str
+    id: str = Field(max_length=200)
+    request: str = Field(max_length=64)
     choice: Choice
-    by: str
-    digest: str = ""
-    reason: str = ""
-    result: str = ""  # with HAPPENED: what the tool would have returned
+    by: str = Field(max_length=200)
+    digest: str = Field(default="", max_length=64)
+    reason: str = Field(default="", max_length=MOST_SAID)
+    result: str = Field(default="", max_length=MOST_SAID)  # with HAPPENED: what the tool would have returned
 
 
 class CheckDecision(Wire):
@@ -391,7 +394,10 @@ class Outcome(Wire):
 
 
 class Standing(Wire):
-    """The memo of a run: what waits, what was settled last, how it ended (without the answer: see the result)."""
+    """What is seen of a run: what waits, what was settled last, how it ended (without the answer: see the result).
+
+    In the memo, what waits stands in slots of its own (WAITING_PREFIX), so that a change costs only itself.
+    """
 
     requests: tuple[Request, ...] = ()
     settled: tuple[Settled, ...] = ()

@@ -12,7 +12,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from perdure.core.contracts import DECIDE, STANDING, Decision, Settled, Standing, Start
+from perdure.core.contracts import DECIDE, STANDING, WAITING_PREFIX, Decision, Request, Settled, Standing, Start
 from perdure.traces import events as e
 
 _Payloads = Iterable[Payload]
@@ -29,6 +29,7 @@ class Decoder:
     run_id: str
     running: dict[int, str] = field(default_factory=dict)  # scheduled event id -> activity id, until it closes
     deciding: dict[int, str] = field(default_factory=dict)  # accepted event id -> decision id, until it is answered
+    waiting: dict[str, Request] = field(default_factory=dict)  # by memo key
 
     async def decode(self, event: HistoryEvent) -> e.Event | None:
         read = _READERS.get(event.event_type)
@@ -156,8 +157,14 @@ async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
     fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
     if STANDING not in fields:
         return None
+    for key in [key for key in fields if key.startswith(WAITING_PREFIX)]:
+        request = await d.value([fields[key]])
+        d.waiting.pop(key, None)
+        if request is not None:
+            d.waiting[key] = Request.model_validate(request)
     standing = Standing.model_validate(await d.value([fields[STANDING]]))
-    return e.StandingChanged(event.event_id, _at(event), standing)
+    now = standing.model_copy(update={"requests": tuple(d.waiting.values())})
+    return e.StandingChanged(event.event_id, _at(event), now)
 
 
 async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:

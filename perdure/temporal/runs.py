@@ -41,6 +41,7 @@ from perdure.core.contracts import (
     STANDING,
     STATE_ATTRIBUTE,
     TASK_QUEUE,
+    WAITING_PREFIX,
     Decision,
     Outcome,
     Request,
@@ -390,7 +391,12 @@ async def _standing(execution: WorkflowExecution) -> Standing:
 
 async def _recorded_standing(execution: WorkflowExecution) -> Standing:
     standing: Standing = await execution.memo_value(STANDING, Standing(), type_hint=Standing)
-    return standing
+    slots = [key for key in execution.raw_info.memo.fields if key.startswith(WAITING_PREFIX)]
+    shown = [await execution.memo_value(slot) for slot in slots]
+    waiting = [Request.model_validate(request) for request in shown if request is not None]
+    return standing.model_copy(
+        update={"requests": tuple(sorted(waiting, key=lambda each: (each.since, each.turn, each.call)))}
+    )
 
 
 def _state(execution: WorkflowExecution, standing: Standing) -> RunState:

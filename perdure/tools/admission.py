@@ -74,7 +74,7 @@ def _call(
 ) -> AdmittedCall:
     declared: dict[str, Any] = {}
     if tool is not None:
-        declared = {"effect": tool.effect, "timeout": tool.timeout, "attempts": tool.attempts}
+        declared = {"effect": tool.effect, "timeout": tool.timeout}
         declared["probe"] = tool.probe is not None
     legal = wire_name(name)
     return AdmittedCall(

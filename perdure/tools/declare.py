@@ -45,7 +45,7 @@ class ToolContext:
     """What a tool may know about the call it serves. Asked for by annotation; the model never sees it.
 
     `idempotency_key` is the same for every attempt at one approved call, over crashes and restarts: hand it to what
-    you call. `attempt` counts from 1, `turn` from 1.
+    you call. `attempt` counts the tool's own tries from 1, without those lost with their worker; `turn` from 1.
     """
 
     idempotency_key: str
