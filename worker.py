@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxMatcher, SandboxRestrictions
@@ -30,6 +31,8 @@ from perdure.temporal.journal import Journal
 from perdure.temporal.search_attributes import SearchAttributesMissingError, ensure_search_attributes
 from perdure.temporal.workers import identity
 from perdure.tools.discovery import AgentLoadError, load
+
+log = structlog.get_logger("perdure")
 
 _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before another worker takes them
 _GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
@@ -92,17 +95,18 @@ async def main(specs: Sequence[str] = ()) -> int:
     log_to_stderr()
     compile_ahead()
     try:
-        agents = load(specs)
+        agents, key = load(specs), grant_key(state_folder())
         await asyncio.to_thread(warm, {agent.protocol for agent in agents.values()})
         client = await connect(identity=identity(agents))
         await ensure_search_attributes(client)
-    except (AgentLoadError, SearchAttributesMissingError, UnreachableError) as error:
+    except (AgentLoadError, SearchAttributesMissingError, UnreachableError, ValueError) as error:
         print(f"perdure worker: {error}", file=sys.stderr)
         return 1
     stopped = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stopped.set)
-    async with build(client, agents):
+    log.info("serving", agents=sorted(agents), task_queue=TASK_QUEUE, namespace=client.namespace)
+    async with build(client, agents, key=key):
         await stopped.wait()
     return 0
 
