@@ -6,9 +6,6 @@ import os
 import sys
 import termios
 
-from perdure.console.prompting import approval
-from perdure.core.contracts import CHOICES, Choice, RequestKind
-
 
 def at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
@@ -38,19 +35,3 @@ def operator() -> str:
         return os.environ.get("PERDURE_OPERATOR") or getpass.getuser()
     except (KeyError, OSError):
         return "you"
-
-
-def question(kind: RequestKind) -> str:
-    if kind is RequestKind.APPROVAL:
-        return "Approve? y, n, or why not:"
-    return f"Which? {', '.join(choice.value for choice in CHOICES[kind])}:"
-
-
-def understood(kind: RequestKind, line: str) -> tuple[Choice, str] | None:
-    """The choice and its reason; None: ask again. What is no clear yes to an approval is a no, and its reason."""
-    if kind is RequestKind.APPROVAL:
-        choice, reason = approval(line)
-    else:
-        word, _, reason = line.partition(" ")
-        choice = next((each for each in CHOICES[kind] if each.value == word), None)
-    return (choice, reason.strip()) if choice else None

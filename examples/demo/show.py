@@ -18,6 +18,7 @@ from examples.demo.voice import Voice
 from examples.leave_desk import RECORDS_TAKE, desk, leave_records
 from examples.leave_desk_model import TASK
 from perdure import Runs
+from perdure.console.prompting import answered
 from perdure.core.contracts import CALL_MODEL, CHOICES, RUN_TOOL, Choice, Decision, Outcome, Request, RequestKind
 from perdure.core.runs import DecisionRefusedError, RunNotFoundError
 from perdure.traces import text
@@ -175,9 +176,15 @@ class Show:
             return  # the history told of the past
         self.voice.say(f"The run waits for an operator. {_SHOWN.get(request.kind, 'This is why:')}")
         self.voice.lines(text.request(seen, asked, text.View(now=datetime.now(UTC))))
-        choice, reason, by = await self._asked(request) if self.asks else self._by_itself(request)
+        choice, words, by = await self._asked(request) if self.asks else self._by_itself(request)
         decision = Decision(
-            id=str(uuid.uuid4()), request=request.id, choice=choice, by=by, digest=request.digest, reason=reason
+            id=str(uuid.uuid4()),
+            request=request.id,
+            choice=choice,
+            by=by,
+            digest=request.digest,
+            reason="" if choice is Choice.HAPPENED else words,
+            result=words if choice is Choice.HAPPENED else "",
         )
         try:
             if await self.runs.decide(self.play.run_id, decision) is None:
@@ -195,11 +202,15 @@ class Show:
         """Ends when a person has answered; cancelled when somebody else was faster."""
         self.voice.say(f"Or from another terminal: PERDURE_STATE={quote(str(self.folder.path))} perdure inbox")
         while True:
-            self.voice.prompt(prompt.question(request.kind))
-            line = await prompt.typed_line()
-            self.voice.answered()
-            if line is None:
-                raise EndOfInputError
-            if answer := prompt.understood(request.kind, line):
+            choice, words = await answered(request.kind, self._line)
+            if choice:
                 self.voice.lines([BLANK])
-                return (*answer, prompt.operator())
+                return choice, words, prompt.operator()
+
+    async def _line(self, question: str) -> str:
+        self.voice.prompt(question.rstrip())
+        line = await prompt.typed_line()
+        self.voice.answered()
+        if line is None:
+            raise EndOfInputError
+        return line

@@ -7,7 +7,9 @@ from uuid import uuid4
 import typer
 
 from perdure.console import exits
+from perdure.console.aftermath import Came, came_of, told
 from perdure.console.desk import Desk, desk, within
+from perdure.console.naming import at_most, deciding
 from perdure.console.port import (
     AlreadyDecidedError,
     DecisionRefusedError,
@@ -17,17 +19,36 @@ from perdure.console.port import (
 from perdure.console.reading import OutputOption, RunArgument
 from perdure.console.screen import Output
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, FINAL_STATES, Choice, Decision, Request, RequestKind, Settled
+from perdure.core.contracts import CHOICES, FINAL_STATES, MOST_SAID, Choice, Decision, Request, RequestKind, Settled
 from perdure.core.digests import of_bytes
 from perdure.traces import clock, document, text
 from perdure.traces.events import Event
 from perdure.traces.lines import Line, Span
-from perdure.traces.shape import Trace, TracedCall
+from perdure.traces.shape import Trace
 from perdure.traces.turns import trace
 
-RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="A request's id, or how it begins: see inbox.")]
-ByOption = Annotated[str, typer.Option("--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why. On a rejection the model is told.")]
+MOST_NAMED = 200  # characters of who decides: `Decision.by`
+RequestArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="REQUEST",
+        help="A request's id, or how it begins (at least 4 characters): see inbox.",
+        callback=deciding,
+    ),
+]
+ByOption = Annotated[
+    str,
+    typer.Option(
+        "--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).", callback=at_most(MOST_NAMED)
+    ),
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", help="Why. On a rejection the model is told.", callback=at_most(MOST_SAID))
+]
+ResultOption = Annotated[
+    str,
+    typer.Option("--result", help="With happened: what the tool would have returned.", callback=at_most(MOST_SAID)),
+]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
 
 
@@ -87,7 +108,7 @@ def answer(
     request: RequestArgument,
     choice: Annotated[_Answer, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop.")],
     reason: ReasonOption = "",
-    result: Annotated[str, typer.Option("--result", help="With happened: what the tool would have returned.")] = "",
+    result: ResultOption = "",
     by: ByOption = "",
     wait: WaitOption = True,
     output: OutputOption = Output.TEXT,
@@ -126,6 +147,8 @@ async def _decide(
     if choice not in CHOICES[request.kind]:
         fit = " or ".join(text.command(request.id, each) for each in CHOICES[request.kind])
         raise DecisionRefusedError(f"request {request.id!r} is of kind {request.kind}: {fit}")
+    if len(by or at.operator) > MOST_NAMED:
+        raise typer.BadParameter(f"PERDURE_OPERATOR has more than {MOST_NAMED} characters: give a name with --by")
     events = await runs.events(row.run_id)
     seen = trace(events)
     _show(at, seen, request)
@@ -142,9 +165,11 @@ async def _decide(
     if settled is None:
         at.screen.hint("no worker answers: the decision is left with the run, and takes effect when one is up")
         return exits.WAITING
-    after = await within(_PATIENCE, _until_settled(runs, row.run_id, request, settled)) if wait else None
-    _report(at, settled, after, request, output)
-    return exits.DONE
+    after = await within(_PATIENCE, _aftermath(runs, row.run_id, request, settled)) if wait else None
+    _report(at, settled, output, after, request)
+    if wait and after is None:
+        at.screen.hint(f"nothing came of it in {_PATIENCE:.0f} s; it goes on:", text.next_command("watch", row.run_id))
+    return after[1].code if after and after[1] else exits.DONE
 
 
 def shown_digest(seen: Trace, request: Request) -> str:
@@ -178,46 +203,42 @@ def _again(at: Desk, settled: Settled, choice: Choice, output: Output) -> int:
             f"request {settled.request!r} was decided before: {settled.choice} by {settled.by!r}, "
             f"{clock.stamp(settled.decided, at.zone)}"
         )
-    _report(at, settled.model_copy(update={"again": True}), None, None, output)
+    _report(at, settled.model_copy(update={"again": True}), output)
     return exits.DONE
 
 
-async def _until_settled(runs: RunsPort, run_id: str, request: Request, settled: Settled) -> Trace:
-    """The run once something came of the decision, or once it ended."""
+_After = tuple[Trace, Came | None]
+
+
+async def _aftermath(runs: RunsPort, run_id: str, request: Request, settled: Settled) -> _After:
+    """The run once something came of the decision, or once it ended; and what that is."""
     events: list[Event] = []
     async for event in runs.watch(run_id):
         events.append(event)
-        if event.at >= settled.decided and _came_of(seen := trace(events), request):
-            return seen
-    return trace(events)
+        if event.at >= settled.decided and (came := came_of(seen := trace(events), request, settled.choice)):
+            return seen, came
+    seen = trace(events)
+    return seen, came_of(seen, request, settled.choice)
 
 
-def _came_of(seen: Trace, request: Request) -> bool:
-    """Whether the request is settled and its call, if any, has ended or asks again."""
-    if not any(asked.request.id == request.id and asked.until for asked in seen.all_asked):
-        return False
-    call = seen.call(request)
-    return call is None or call.state not in ("pending", "running")
-
-
-def _report(at: Desk, settled: Settled, after: Trace | None, request: Request | None, output: Output) -> None:
-    call = after.call(request) if after and request else None
+def _report(
+    at: Desk, settled: Settled, output: Output, after: _After | None = None, request: Request | None = None
+) -> None:
+    seen, came = after or (None, None)
     if output is not Output.TEXT:
-        at.screen.data([{**document.plain(settled), "call": document.plain(call)}], output, one=True)
+        call = seen.call(request) if seen and request else None
+        again = came.again.request if came and came.again else None
+        more = {"call": call, "came": came.what if came else None, "asks": again, "state": seen.state if seen else None}
+        at.screen.data([{**document.plain(settled), **document.plain(more)}], output, one=True)
         return
     proof = "verified" if settled.verified else "unverified"
-    again = "; it had been decided so before, nothing changed" if settled.again else ""
-    told = (
+    again_said = "; it had been decided so before, nothing changed" if settled.again else ""
+    words = (
         f"{inert.line(settled.request)} by {inert.line(settled.by)} ({proof}), {clock.stamp(settled.decided, at.zone)}"
     )
-    at.screen.show([Line((Span(f"{told}{again}"),), Span(settled.choice.value, "ok"), 0, 9)])
-    if call:
-        at.screen.show(_came(call))
-
-
-def _came(call: TracedCall) -> list[Line]:
-    tone = text.TONES.get(call.state, "label")
-    return [Line((Span(inert.line(call.observation or "", 2000)),), Span(call.state.replace("_", " "), tone), 0, 9)]
+    at.screen.show([Line((Span(f"{words}{again_said}"),), Span(settled.choice.value, "ok"), 0, 9)])
+    if seen and came and request:
+        at.screen.show(told(came, seen, request))
 
 
 def cancel(
@@ -243,5 +264,5 @@ async def _cancel(at: Desk, run: str, reason: str) -> int:
         await runs.cancel(row.run_id, reason=reason)
     except RunNotFoundError:
         raise DecisionRefusedError(f"run {row.run_id!r} ended just now. Nothing was cancelled") from None
-    at.screen.hint(f"asked to stop: perdure watch {inert.line(row.run_id)}")
+    at.screen.hint("asked to stop:", text.next_command("watch", row.run_id))
     return exits.DONE

@@ -162,3 +162,18 @@ def read_text(path: Path) -> str:
         raise RunNotFoundError(
             f"cannot read {str(path)!r}: {error}. Give a file saved by `perdure trace --save`"
         ) from None
+
+
+def write_text(path: Path, told: str) -> None:
+    """Write a file.
+
+    Raises:
+        RunNotFoundError: it cannot be written, and why.
+    """
+    try:
+        path.write_text(told, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise RunNotFoundError(
+            f"cannot write {str(path)!r}: {why}. Nothing was saved; give a file in a folder that exists"
+        ) from None

@@ -6,15 +6,17 @@ is only being read again, never asks. It can be left by an empty line, and by th
 
 import asyncio
 import contextlib
+import re
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 from perdure.console.deciding import shown_digest
 from perdure.console.desk import Desk
 from perdure.console.port import DecisionRefusedError, RunNotFoundError, RunsPort, UnreachableError
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Decision, Request, RequestKind
+from perdure.core.contracts import CHOICES, MOST_SAID, Choice, Decision, Request, RequestKind
 from perdure.traces import text
 from perdure.traces.narrate import Narration
 from perdure.traces.turns import trace
@@ -71,9 +73,10 @@ class Prompter:
             self._desk.screen.hint(
                 *(line for one in asked for line in text.request(seen, one, self._desk.view(), commands=False))
             )
-            choice, words = await self._answer(request)
+            choice, words = await answered(request.kind, line)
         if choice is None:
-            self._desk.screen.hint("left waiting: see perdure inbox")
+            self._desk.screen.hint("left waiting, and still following (Ctrl-C ends that). To decide later:")
+            self._desk.screen.hint(text.next_command("show", request.id))
             return None
         return Decision(
             id=str(uuid4()),
@@ -85,27 +88,39 @@ class Prompter:
             result=words if choice is Choice.HAPPENED else "",
         )
 
-    async def _answer(self, request: Request) -> tuple[Choice | None, str]:
-        if request.kind is RequestKind.APPROVAL:
-            return approval(await line("approve? y, n, or why not (nothing: later) > "))
-        fit = CHOICES[request.kind]
-        said = await line(f"{', '.join(fit)} (nothing: later) > ")
-        word, _, words = said.strip().partition(" ")
-        choice = next((each for each in fit if word == each), None)
+
+Ask = Callable[[str], Awaitable[str]]
+
+
+async def answered(kind: RequestKind, ask: Ask) -> tuple[Choice | None, str]:
+    """What the operator chooses, and the words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line."""
+    if kind is RequestKind.APPROVAL:
+        return await _approval(ask)
+    fit = CHOICES[kind]
+    while said := (await ask(f"{', '.join(fit)} (nothing: later) > ")).strip():
+        word, _, words = said.partition(" ")
+        choice = next((each for each in fit if word.lower() == each), None)
         if choice is Choice.HAPPENED and not words.strip():
-            words = await line("what would the tool have returned? > ")
-        return choice, words.strip()
+            words = await ask("what would the tool have returned? > ")
+            choice = choice if words.strip() else None
+        if choice and len(words.strip()) <= MOST_SAID:
+            return choice, words.strip()
+    return None, ""
 
 
-def approval(said: str) -> tuple[Choice | None, str]:
-    """`y`, `n`, `n reason`, or just the reason; nothing leaves it waiting."""
-    said = said.strip()
-    word, _, words = said.partition(" ")
-    if not said:
-        return None, ""
-    if said.lower() in ("y", "yes"):
-        return Choice.APPROVE, ""
-    return Choice.REJECT, words.strip() if word.lower() in ("n", "no") else said
+async def _approval(ask: Ask) -> tuple[Choice | None, str]:
+    """Only a plain yes or no decides. Anything else may be a reason, so that is asked: `ok` is no rejection."""
+    while said := (await ask("approve? y, n, or why not (nothing: later) > ")).strip():
+        if said.lower() in _WORDS:
+            return _WORDS[said.lower()], ""
+        why = re.sub(r"^(?:no?)[\s,:]+", "", said, flags=re.IGNORECASE)[:MOST_SAID]
+        confirmed = (await ask(f"reject with the reason {inert.line(why, 200)!r}? y, n > ")).strip().lower()
+        if _WORDS.get(confirmed) is Choice.APPROVE:
+            return Choice.REJECT, why
+    return None, ""
+
+
+_WORDS = {"y": Choice.APPROVE, "yes": Choice.APPROVE, "n": Choice.REJECT, "no": Choice.REJECT}
 
 
 async def line(prompt: str) -> str:

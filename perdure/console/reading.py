@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from perdure.console import exits
-from perdure.console.desk import Desk, desk, read_text
+from perdure.console.desk import Desk, desk, read_text, write_text
+from perdure.console.naming import given
 from perdure.console.port import RunNotFoundError, RunRow, RunsPort
 from perdure.console.screen import Output
 from perdure.core import inert
@@ -19,7 +20,7 @@ from perdure.traces.shape import Trace
 from perdure.traces.turns import trace
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How data is written to stdout.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.", callback=given)]
 FullOption = Annotated[bool, typer.Option("--full", help="Cut nothing.")]
 
 
@@ -131,7 +132,10 @@ async def _traced(runs: RunsPort, run_id: str) -> Trace:
 
 def show(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN_OR_REQUEST", help="A run or a request, or how its id begins.")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN_OR_REQUEST", help="A run or a request, or how its id begins.", callback=given),
+    ],
     full: FullOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -158,10 +162,12 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
             at.screen.show(line for asked in items for line in text.request(seen, asked, view))
         return exits.DONE
     if output is not Output.TEXT:
-        at.screen.data([document.row(row) | {"task": seen.task, "answer": _answer(seen)}], output, one=True)
+        waiting = [document.request(seen, asked) for asked in seen.waiting]
+        more = {"task": seen.task, "answer": _answer(seen), "waiting": waiting}
+        at.screen.data([document.row(row) | more], output, one=True)
         return exits.DONE
     at.screen.show(text.summary(seen, view))
-    at.screen.hint(f"all of it: perdure trace {inert.line(row.run_id)}")
+    at.screen.hint("all of it:", text.next_command("trace", row.run_id))
     if url := runs.web_url(row):
         at.screen.hint(f"in Temporal's page: {url}")
     return exits.DONE
@@ -188,9 +194,13 @@ async def _found(runs: RunsPort, name: str) -> tuple[RunRow, str]:
 
 def trace_run(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run's id, or how it begins.")] = "",
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run's id, or how it begins.", callback=given)
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="A history saved as JSON, instead of a run.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the run's history here, as Temporal's own JSON.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the run's history here, as Temporal's own JSON, and show nothing.")
+    ] = None,
     full: FullOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -204,7 +214,9 @@ def trace_run(
     at = desk(context)
     if bool(run) == bool(file):
         raise typer.BadParameter("give a RUN, or --file with a saved history")
-    at.do(_trace(at, run, file, save, full, output))
+    if file and save:
+        raise typer.BadParameter("--save saves a RUN's history: there is nothing to fetch with --file")
+    at.do(_trace(at, run or "", file, save, full, output))
 
 
 async def _trace(at: Desk, run: str, file: Path | None, save: Path | None, full: bool, output: Output) -> int:
@@ -217,8 +229,9 @@ async def _trace(at: Desk, run: str, file: Path | None, save: Path | None, full:
         runs = await at.world.runs()
         row = await runs.find(run)
         if save:
-            save.write_text(await at.world.history_json(row.run_id), encoding="utf-8")
-            at.screen.hint(f"saved: perdure trace --file {save!s}")
+            write_text(save, await at.world.history_json(row.run_id))
+            at.screen.hint("saved:", text.next_command("trace --file", str(save)))
+            return exits.DONE
         seen = await _traced(runs, row.run_id)
     if output is not Output.TEXT:
         at.screen.data([document.document(seen)], output, one=True)

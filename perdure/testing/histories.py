@@ -252,6 +252,10 @@ class History:
         self._publish()
         return settled
 
+    def leave(self, decision: Decision) -> None:
+        """A decision is left as a signal, and no worker is up to take it."""
+        self._add(e.DecisionReceived, decision, "signal", "client@desk")
+
     def cancel(self, by: str, reason: str) -> None:
         self._add(e.CancelRequested, by, reason)
 

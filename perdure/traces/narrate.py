@@ -79,7 +79,7 @@ class Narration:
             case e.ActivityCompleted():
                 yield from self._completed(event)
             case e.ActivityFailed():
-                words = f"{self._name(event.activity_id)}: {inert.line(f'{event.kind}: {event.message}', self._limit)}"
+                words = f"{self._name(event.activity_id)}: {text.reason(f'{event.kind}: {event.message}', self._limit)}"
                 yield from self._said(event, "lost", words, "bad", "bad")
             case e.StandingChanged():
                 yield from self._standing(event)

@@ -25,7 +25,9 @@ class Execution:
     attempts: int = 0
     worker: str = ""
     last_failure: str = ""  # of the attempt before the last
-    failure: str = ""  # why it ended without a result
+    failure: str = ""  # why it ended without a result, with its kind before it
+    begun: datetime | None = None  # when the last attempt was handed to `worker`
+    failure_kind: str = ""
 
     @property
     def took(self) -> float | None:
@@ -84,6 +86,7 @@ class TracedCall:
     observation: str | None = None
     asked: tuple[Asked, ...] = ()
     executions: tuple[Execution, ...] = ()
+    key: str = ""  # the idempotency key that the tool was given, once it was sent
 
     @property
     def attempts(self) -> int:

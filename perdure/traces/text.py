@@ -4,14 +4,27 @@ Every text in it that a model, a tool, a stranger or an operator wrote passes th
 are never cut. Observations and thoughts are, at `limit` characters each, and then say how to see the rest.
 """
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState, Usage
+from perdure.core.contracts import (
+    CHOICES,
+    NEEDS_PERSON,
+    NOT_RUN,
+    STOPPED,
+    TRANSCRIPT_MISMATCH,
+    Choice,
+    Effect,
+    Outcome,
+    RequestKind,
+    RunState,
+    Usage,
+)
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, Style, laid_out, said
@@ -56,17 +69,30 @@ def traced(trace: Trace, view: View) -> list[Line]:
     """The whole trace."""
     return [
         *heading(trace, view),
-        *_asked(trace.asked, view, 0),
+        *_happened(trace.opening, trace.asked, view),
         *(line for turn in trace.turns for line in _turn(trace, turn, view)),
         *ending(trace, view),
     ]
 
 
 def summary(trace: Trace, view: View) -> list[Line]:
-    """Where a run stands: the latest turn, what waits, how it ended."""
-    waiting = (line for asked in trace.waiting for line in (BLANK, *request(trace, asked, view)))
-    latest = _turn(trace, trace.turns[-1], view) if trace.turns and not trace.outcome else ()
-    return [*heading(trace, view), *latest, *waiting, *ending(trace, view)]
+    """Where a run stands: the latest turn, what waits (each shown once), how it ended and what kept it until then."""
+    items = (line for asked in trace.waiting for line in (BLANK, *request(trace, asked, view, heading=False)))
+    if trace.outcome:
+        return [*heading(trace, view), *_kept(trace, view), *ending(trace, view)]
+    latest = _turn(trace, trace.turns[-1], view, apart=True) if trace.turns else ()
+    return [*heading(trace, view), *latest, *items]
+
+
+def _kept(trace: Trace, view: View) -> Iterator[Line]:
+    """What a run that did not answer was waiting for last, and what was said to it."""
+    asked = sorted(trace.all_asked, key=lambda each: each.request.since)
+    if not asked or not trace.outcome or trace.outcome.state is RunState.ANSWERED:
+        return
+    last = asked[-1]
+    if not last.settled or last.settled.choice is Choice.STOP:
+        told = trace.outcome.reason if last.request.reason in trace.outcome.reason else ""
+        yield from _asked([last], view, said_before=told)
 
 
 def heading(trace: Trace, view: View) -> Iterator[Line]:
@@ -115,18 +141,19 @@ def _field(label: str, text: str, style: Style = "plain", tone: Style = "label")
 # --- turns and calls --------------------------------------------------------------------------------------------------
 
 
-def _turn(trace: Trace, turn: TracedTurn, view: View) -> Iterator[Line]:
+def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) -> Iterator[Line]:
+    """A turn; with `apart` without what waits for a person, which is shown on its own."""
     yield BLANK
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
     facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, _COLUMN)
     for note in turn.heard:
         yield from _field("note", inert.block(note), "dim")
-    yield from _tries(turn.executions)
-    yield from _asked(turn.asked, view, 0)
+    yield from _happened(turn.executions, turn.asked, view, apart=apart)
     yield from claims(turn, view, trace.outcome)
     for call in turn.calls:
-        yield from _call(call, view)
+        if not (apart and call.state == "waiting"):
+            yield from _call(call, view)
 
 
 def claims(turn: TracedTurn, view: View, outcome: Outcome | None = None) -> Iterator[Line]:
@@ -162,14 +189,26 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
         yield from _field("", f"the model called it {inert.line(call.asked_name)}", "dim")
     if call.verdict == "ask":
         yield from _field("asks", inert.line(call.reason), "ask")
-    yield from _asked(call.asked, view, 1)
     if len(call.executions) > 1:
         yield from _field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
-    yield from _tries(call.executions)
+    if call.key and (call.state == "unknown" or any(each.request.kind is RequestKind.UNKNOWN for each in call.asked)):
+        yield from sent(call, view)
+    yield from _happened(call.executions, call.asked, view)
     if call.observation is not None:
         yield from _field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
         yield from _field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+
+
+def sent(call: TracedCall, view: View) -> Iterator[Line]:
+    """What one needs to look a call up where it may have taken effect: its key, when it was sent, and to whom."""
+    yield from _field("key", inert.line(call.key))
+    for each in call.executions:
+        if each.begun:
+            told = f"{view.stamp(each.begun)} to worker {inert.line(each.worker)} ({inert.line(each.activity_id)})"
+        else:
+            told = f"{view.stamp(each.scheduled)}; which worker took it, if any, is not recorded"
+        yield from _field("sent", told)
 
 
 def took(executions: tuple[Execution, ...]) -> str:
@@ -189,17 +228,28 @@ def call_lines(tool: str, arguments: str, effect: Effect, facts: str = "", label
         yield from (Line((Span(row),), Span(""), 2, _COLUMN + 2) for row in rows)
 
 
-def _tries(executions: Iterable[Execution]) -> Iterator[Line]:
-    """Attempts worth a word: more than one, or one that came to nothing."""
-    for execution in executions:
-        if execution.attempts > 1:
-            before = f"; before: {inert.line(execution.last_failure, 200)}" if execution.last_failure else ""
-            yield from _field(
-                "retried", f"attempt {execution.attempts} on {inert.line(execution.worker)}{before}", "warn"
-            )
-        if execution.failure:
-            where = f" on {inert.line(execution.worker)}" if execution.worker else ""
-            yield from _field("lost", f"{inert.line(execution.failure, 400)}{where}", "bad", "bad")
+def _happened(
+    executions: Iterable[Execution], asked: Iterable[Asked], view: View, *, apart: bool = False
+) -> Iterator[Line]:
+    """Attempts worth a word, and who was asked, in the order of time. What is said twice is told once."""
+    asked = list(asked)
+    reasons = {each.request.reason for each in asked if each.request.kind is not RequestKind.APPROVAL}
+    tries = [(each.ended or each.scheduled, list(_try(each, reasons))) for each in executions]
+    shown = [each for each in asked if not (apart and each.until is None)]
+    questions = [(each.request.since, list(_asked([each], view))) for each in shown]
+    for _, lines in sorted([*tries, *questions], key=lambda each: each[0]):
+        yield from lines
+
+
+def _try(execution: Execution, told: Collection[str] = ()) -> Iterator[Line]:
+    """More than one attempt, or one that came to nothing, if that is not in what is `told` anyhow."""
+    if execution.attempts > 1:
+        yield from _field("retried", attempt(execution.attempts, execution.worker, execution.last_failure), "warn")
+    _, _, message = execution.failure.partition(": ")
+    if execution.failure and message not in told:
+        words = reason(execution.failure, 400)
+        where = f" on {inert.line(execution.worker)}" if execution.worker else ""
+        yield from _field("lost", f"{words}{where}", "bad", "bad")
 
 
 def attempt(number: int, worker: str, last_failure: str) -> str:
@@ -210,49 +260,67 @@ def attempt(number: int, worker: str, last_failure: str) -> str:
 # --- requests and decisions -------------------------------------------------------------------------------------------
 
 
-def _asked(asked: Iterable[Asked], view: View, depth: int) -> Iterator[Line]:
+def _asked(asked: Iterable[Asked], view: View, *, said_before: str = "") -> Iterator[Line]:
     for each in asked:
-        request = each.request
-        if request.kind is not RequestKind.APPROVAL:
-            yield from _field(request.kind.value, inert.line(request.reason, view.limit), "ask")
+        wanted = each.request
+        if wanted.kind is not RequestKind.APPROVAL and not said_before:
+            yield from _field(wanted.kind.value, reason(wanted.reason, view.limit), "ask")
         for ruling in each.rulings:
             yield from _field("decided" if ruling.accepted else "said", ruled(ruling, each, view))
         if each.until is None:
             yield from _field(
-                "waits", f"request {inert.line(request.id)}, since {view.stamp(request.since)}", "ask", "ask"
+                "waits", f"request {inert.line(wanted.id)}, since {view.stamp(wanted.since)}", "ask", "ask"
             )
         elif not each.settled:
-            yield from _field("withdrawn", f"request {inert.line(request.id)}, {view.stamp(each.until)}", "dim")
+            yield from _field("withdrawn", f"request {inert.line(wanted.id)}, {view.stamp(each.until)}", "dim")
 
 
 def ruled(ruling: Ruling, asked: Asked, view: View) -> str:
     """`approve by ann (unverified), 2026-11-29 ..., after 1 min: fine`"""
     proof = "verified" if ruling.verified else "unverified"
     waited = clock.lasted((ruling.at - asked.request.since).total_seconds())
-    reason = f": {inert.line(ruling.reason)}" if ruling.reason else ""
+    why = f": {inert.line(ruling.reason)}" if ruling.reason else ""
     result = f"; result given: {inert.line(ruling.result)}" if ruling.result else ""
-    refused = "" if ruling.accepted else f" — not accepted: {inert.line(ruling.why_not) or 'still being checked'}"
     when = clock.stamp(ruling.at, view.zone)
-    return f"{ruling.choice} by {inert.line(ruling.by)} ({proof}), {when}, after {waited}{reason}{result}{refused}"
+    said = f"{ruling.choice} by {inert.line(ruling.by)} ({proof}), {when}, after {waited}{why}{result}"
+    return f"{said}{_became(ruling, asked)}"
 
 
-def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True) -> Iterator[Line]:
-    """One item of the inbox: all one needs to decide, and (unless one is just being asked) the commands."""
+def _became(ruling: Ruling, asked: Asked) -> str:
+    if ruling.accepted:
+        return ""
+    if ruling.accepted is False or ruling.why_not:
+        return f" — not accepted: {inert.line(ruling.why_not)}"
+    if asked.until is not None:
+        return " — not taken: the request had been settled or withdrawn"
+    if ruling.via == "signal":
+        return " — left with the run; takes effect when a worker is up"
+    return " — still being checked"
+
+
+def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, heading: bool = True) -> Iterator[Line]:
+    """One item of the inbox: all one needs to decide, and (unless one is just being asked) the commands.
+
+    Without `heading`, what stands above it anyway is left out: run, goal, and what the model said in the turn.
+    """
     wanted = asked.request
     yield Line(
         (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(inert.line(wanted.title)))
     )
-    yield from _field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
-    yield from _field("goal", inert.block(trace.task, view.limit))
-    for part in trace.claims(wanted):
-        if part.kind in ("thinking", "text"):
-            yield from _field("claims", _cut(part.text, view), "claim")
+    if heading:
+        yield from _field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
+        yield from _field("goal", inert.block(trace.task, view.limit))
+        for part in trace.claims(wanted):
+            if part.kind in ("thinking", "text"):
+                yield from _field("claims", _cut(part.text, view), "claim")
     call = trace.call(wanted)
     if call:
         yield from call_lines(call.tool, call.arguments, call.effect)
         yield from _field("sha256", call.digest, "dim")
         yield from _field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
-    yield from _field("why", inert.line(wanted.reason), "ask")
+        if wanted.kind is RequestKind.UNKNOWN:
+            yield from sent(call, view)
+    yield from _field("why", reason(wanted.reason), "ask")
     yield from _field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
     for ruling in asked.rulings:
         yield from _field("said", ruled(ruling, asked, view), "dim")
@@ -262,9 +330,29 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True) ->
             yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, _COLUMN)
 
 
+def quoted(id: str) -> str:
+    """An id as a word of a shell command."""
+    return shlex.quote(inert.line(id))
+
+
+def next_command(verb: str, id: str = "") -> Line:
+    """A line that is a command, to be copied."""
+    return Line((Span(f"perdure {verb} {quoted(id)}" if id else f"perdure {verb}", "command"),), Span(""), 2, 2)
+
+
+def reason(told: str, limit: int | None = None) -> str:
+    """Why something ended or waits, without the names that code gives to it."""
+    return inert.line(_OUR_NAMES.sub("", told), limit)
+
+
+_OUR_NAMES: Final = re.compile(
+    rf"^(?:(?:ApplicationError|ActivityError|FailureError|{NEEDS_PERSON}|{NOT_RUN}|{STOPPED}|{TRANSCRIPT_MISMATCH}): )+"
+)
+
+
 def command(request_id: str, choice: Choice) -> str:
     """The command that makes this choice."""
-    shown = shlex.quote(inert.line(request_id))
+    shown = quoted(request_id)
     match choice:
         case Choice.APPROVE:
             return f"perdure approve {shown}"
@@ -288,7 +376,7 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
     tone = TONES.get(outcome.state, "plain")
     yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=_COLUMN)
     if outcome.reason:
-        yield from _field("because", inert.line(outcome.reason), tone=tone)
+        yield from _field("because", reason(outcome.reason), tone=tone)
     for line in outcome.report:
         yield from _field("left", inert.line(line))
     if trace.unsupported:

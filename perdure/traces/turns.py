@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    NEEDS_PERSON,
+    NOT_RUN,
     OPEN_RUN,
     PROBE_TOOL,
     RUN_TOOL,
@@ -52,6 +54,7 @@ from perdure.traces.shape import (
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 _Part = e.ActivityStarted | e.ActivityCompleted | e.ActivityFailed
+_NEVER = 1970  # the year in which an attempt begins that has not begun
 _Place = tuple[int, int]  # (turn, call index; -1 for the turn itself)
 
 
@@ -171,6 +174,7 @@ class _Index:
             observation=observation,
             asked=asked,
             executions=self._all(ids),
+            key=self.sent[ids[-1]].key if ids else "",
         )
 
     def _end_of(
@@ -193,9 +197,14 @@ class _Index:
         if ruled in _RULED:
             words = next(each.settled for each in reversed(asked) if each.settled)
             return _RULED[ruled], words.result or None
-        if ids and not self.ended and ruled is not Choice.RERUN:
+        if ids and not self.ended and ruled is not Choice.RERUN and not self._is_unsent(ids[-1]):
             return "unknown", None
-        return ("unknown" if ids else "not_run") if self.ended else "pending", None
+        sent = ids and not self._is_unsent(ids[-1])
+        return ("unknown" if sent else "not_run") if self.ended else "pending", None
+
+    def _is_unsent(self, activity_id: str) -> bool:
+        """Whether it failed before the tool was reached: it is sent again, or a person mends what keeps it."""
+        return self._last(activity_id).failure_kind in (NOT_RUN, NEEDS_PERSON)
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 
@@ -292,6 +301,8 @@ def _execution(scheduled: e.ActivityScheduled, parts: list[_Part]) -> Execution:
         worker=latest.worker if latest else "",
         last_failure=latest.last_failure if latest else "",
         failure=f"{end.kind}: {end.message}" if isinstance(end, e.ActivityFailed) else "",
+        begun=latest.at if latest and latest.at.year > _NEVER else None,
+        failure_kind=end.kind if isinstance(end, e.ActivityFailed) else "",
     )
 
 

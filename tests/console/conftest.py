@@ -1,6 +1,6 @@
 """The verbs over runs in memory: every part is the shipped one, Temporal alone is not there."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -12,7 +12,7 @@ from perdure import Agent
 from perdure.console.desk import Desk, Finding, World
 from perdure.console.entry import app
 from perdure.console.port import RunsPort, UnreachableError
-from perdure.core.contracts import Choice, Effect, RequestKind, RunState
+from perdure.core.contracts import Choice, Decision, Effect, Request, RequestKind, RunState
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns, Play
 from perdure.tools import discovery
@@ -96,6 +96,39 @@ def lost(history: History) -> Play:
     history.end(answer=f"Paid: {decision.result}")
 
 
+def still_stuck(history: History) -> Play:
+    """Cannot ask its model, however often somebody says that it is mended."""
+    history.open()
+    for again in range(9):
+        history.think_in_vain("NeedsPerson", "the key is revoked")
+        decision = yield history.ask(
+            reason="the key is revoked", kind=RequestKind.STUCK, request_id=f"57ac{str(again + (again > 0)) * 4}"
+        )
+        if decision.choice is Choice.STOP:
+            history.end(RunState.FAILED, reason="ApplicationError: Stopped: stopped by 'ann': the key is revoked")
+            return
+
+
+def gated_pay(history: History) -> Generator[Request, Decision, None]:
+    history.open()
+    history.think("Pay.", calls=[call("pay", {"amount": 5}, ask="it acts", effect=Effect.ONCE)])
+    yield history.ask(call=0, reason="it acts", request_id="d00d0000")
+
+
+def dropped_tool(history: History) -> Play:
+    """A call is approved, and then no worker has its tool."""
+    yield from gated_pay(history)
+    history.lose(0, "NeedsPerson", "this worker has no tool 'pay'")
+    yield history.ask(call=0, reason="this worker has no tool 'pay'", kind=RequestKind.STUCK, request_id="57ac1111")
+
+
+def lost_after(history: History) -> Play:
+    """A call is approved, and lost."""
+    yield from gated_pay(history)
+    history.lose(0, "timeout:heartbeat", "activity Heartbeat timeout")
+    yield history.ask(call=0, reason="activity Heartbeat timeout", kind=RequestKind.UNKNOWN, request_id="10570000")
+
+
 def ending(state: RunState) -> Callable[[History], Play]:
     def play(history: History) -> Play:
         history.open()
@@ -105,7 +138,10 @@ def ending(state: RunState) -> Callable[[History], Play]:
     return play
 
 
-PLAYS = {"leave_desk": leave_desk, "stuck": stuck, "lost": lost, **{state.value: ending(state) for state in RunState}}
+_DESKS: dict[str, Callable[[History], Play]] = {
+    each.__name__: each for each in (leave_desk, stuck, still_stuck, lost, dropped_tool, lost_after)
+}
+PLAYS = {**_DESKS, **{state.value: ending(state) for state in RunState}}
 
 
 @dataclass

@@ -1,12 +1,13 @@
 """Deciding: what is shown is what is decided on, and the operator learns what came of it."""
 
 import json
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from perdure.console import exits
-from perdure.console.prompting import approval
-from perdure.core.contracts import Choice, Effect
+from perdure.console.prompting import answered
+from perdure.core.contracts import Choice, Effect, RequestKind
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns
 from tests.console.conftest import Console
@@ -109,16 +110,113 @@ def test_what_has_ended_cannot_be_cancelled(waiting: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("typed", "meant"),
     [
-        ("y", (Choice.APPROVE, "")),
-        ("YES\n", (Choice.APPROVE, "")),
-        ("n", (Choice.REJECT, "")),
-        ("n wrong days", (Choice.REJECT, "wrong days")),
-        ("wrong days", (Choice.REJECT, "wrong days")),
-        ("yes but later", (Choice.REJECT, "yes but later")),
-        ("", (None, "")),
+        (["y"], (Choice.APPROVE, "")),
+        (["YES\n"], (Choice.APPROVE, "")),
+        (["n"], (Choice.REJECT, "")),
+        (["No"], (Choice.REJECT, "")),
+        ([""], (None, "")),
+        (["ok", "n", "y"], (Choice.APPROVE, "")),
+        (["approve", "", ""], (None, "")),
+        (["wrong days", "y"], (Choice.REJECT, "wrong days")),
+        (["n wrong days", "YES"], (Choice.REJECT, "wrong days")),
+        (["no problem", "no", "y"], (Choice.APPROVE, "")),
+        (["yes but later", "y"], (Choice.REJECT, "yes but later")),
     ],
 )
-def test_only_a_plain_yes_approves_at_the_prompt(said: str, meant: tuple[Choice | None, str]) -> None:
-    assert approval(said) == meant
+async def test_only_a_plain_yes_or_no_decides_at_the_prompt(typed: list[str], meant: tuple[Choice | None, str]) -> None:
+    assert await answered(RequestKind.APPROVAL, keyboard(typed)) == meant
+    assert not typed
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["Retry the key is new"], (Choice.RETRY, "the key is new")),
+        (["y", "stop"], (Choice.STOP, "")),
+        (["yes", ""], (None, "")),
+    ],
+)
+async def test_a_word_that_is_no_choice_is_asked_again(typed: list[str], meant: tuple[Choice | None, str]) -> None:
+    assert await answered(RequestKind.STUCK, keyboard(typed)) == meant
+
+
+def keyboard(typed: list[str]) -> Callable[[str], Awaitable[str]]:
+    async def ask(prompt: str) -> str:
+        return typed.pop(0)
+
+    return ask
+
+
+DECIDING = [("approve", "{}"), ("reject", "{}"), ("answer", "{}", "retry"), ("answer", "{}", "give_up")]
+
+
+@pytest.mark.parametrize("words", DECIDING, ids=lambda words: words[0] + words[-1])
+@pytest.mark.parametrize("id", ["", " ", "a", "a1b"])
+def test_an_id_too_short_to_mean_one_thing_decides_nothing(waiting: Console, words: tuple[str, ...], id: str) -> None:
+    done = waiting(*(word.format(id) for word in words))
+    assert done.exit_code == exits.USAGE
+    [row] = json.loads(waiting("list", "-o", "json").stdout)
+    assert [request["id"] for request in row["requests"]] == ["a1b2c3d4"]
+
+
+@pytest.mark.parametrize("more", [("--reason", "x" * 4_001), ("--by", "x" * 201)], ids=["reason", "by"])
+def test_words_too_long_to_be_recorded_are_a_usage_error(waiting: Console, more: tuple[str, str]) -> None:
+    done = waiting("approve", "a1b2c3d4", *more)
+    assert done.exit_code == exits.USAGE
+    assert "characters" in done.stderr
+    assert "ValidationError" not in done.output
+
+
+def test_an_approved_call_that_its_worker_does_not_have_says_what_waits_now(console: Console) -> None:
+    console("start", "dropped_tool", "Pay.", "--id", "pay-1")
+    done = console("approve", "d00d0000")
+    assert done.exit_code == exits.WAITING
+    assert "waits    stuck: 57ac1111 (this worker has no tool 'pay')" in done.stdout
+    assert "perdure answer 57ac1111 retry" in done.stdout
+    assert "unknown" not in done.stdout
+
+
+def test_an_approved_call_that_is_lost_says_that_its_outcome_is_asked(console: Console) -> None:
+    console("start", "lost_after", "Pay.", "--id", "pay-1")
+    done = console("approve", "d00d0000")
+    assert done.exit_code == exits.WAITING
+    assert "unknown outcome: 10570000 (activity Heartbeat timeout)" in done.stdout
+    told = json.loads(console("show", "1057", "-o", "json").stdout)
+    assert told["call"]["key"] == "key-0"
+
+
+def test_a_retry_says_that_the_run_goes_on_and_with_which_turn(console: Console) -> None:
+    console("start", "stuck", "Hello.", "--id", "hello-1")
+    done = console("answer", "57ac", "retry")
+    assert done.exit_code == exits.DONE
+    assert "run      goes on: turn 1" in done.stdout
+
+
+def test_a_retry_in_vain_says_what_waits_now(console: Console) -> None:
+    console("start", "still_stuck", "Hello.", "--id", "hello-1")
+    done = console("answer", "57ac0000", "retry")
+    assert done.exit_code == exits.WAITING
+    assert "stuck again: 57ac2222 (same reason)" in done.stdout
+    assert "perdure answer 57ac2222 retry" in done.stdout
+    told = json.loads(console("answer", "57ac2222", "retry", "-o", "json").stdout)
+    assert (told["came"], told["asks"]["id"]) == ("asks", "57ac3333")
+
+
+def test_a_stop_says_how_the_run_ended_and_show_keeps_why(console: Console) -> None:
+    console("start", "still_stuck", "Hello.", "--id", "hello-1")
+    done = console("answer", "57ac0000", "stop", "--reason", "no longer needed")
+    assert done.exit_code == exits.DONE
+    assert "run      ended as failed: stopped by 'ann': the key is revoked" in done.stdout
+    told = console("show", "hello-1").stdout
+    assert "stop by ann" in told
+    assert "no longer needed" in told
+    assert told.count("the key is revoked") == 1
+    assert "NeedsPerson" not in told
+    assert "Stopped:" not in told
+
+
+@pytest.mark.parametrize("verb", ["show", "trace", "watch", "cancel"])
+def test_an_empty_id_names_no_run(waiting: Console, verb: str) -> None:
+    assert waiting(verb, "").exit_code == exits.USAGE

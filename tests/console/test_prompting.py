@@ -44,16 +44,22 @@ async def test_yes_approves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_no_rejects_with_the_reason_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, err = await followed("leave_desk", "n wrong days\n", monkeypatch)
+    code, out, err = await followed("leave_desk", "n wrong days\ny\n", monkeypatch)
     assert code == exits.DONE
     assert "Nothing was booked." in out
     assert "reject of a1b2c3d4 by ann: wrong days" in err
 
 
+async def test_ok_rejects_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = await followed("leave_desk", "ok\nn\ny\n", monkeypatch)
+    assert "reject with the reason 'ok'?" in err
+    assert (code, "Booked as LV-1042." in out) == (exits.DONE, True)
+
+
 async def test_an_empty_line_leaves_it_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = await followed("leave_desk", "\n", monkeypatch, 1.5)
     assert code == exits.WAITING
-    assert "left waiting" in err
+    assert "left waiting, and still following" in err
 
 
 async def test_an_unknown_outcome_is_asked_for_its_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.console import exits
-from perdure.core.contracts import Effect
+from perdure.core.contracts import Choice, Decision, Effect, RequestKind
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns
 from tests.console.conftest import Console
@@ -130,3 +130,84 @@ def test_no_verb_lets_a_run_forge_what_is_shown(console: Console, words: tuple[s
 def test_an_error_cannot_be_forged_either(console: Console) -> None:
     told = console("show", "no\x1b[2K\u202e").stderr
     assert told.replace("\n", "").isprintable()
+
+
+def lost_call() -> History:
+    history = History("pay-1", agent="billing", task="Pay invoice 1.")
+    history.open()
+    history.think("It is due.", calls=[call("pay", {"amount": 10}, effect=Effect.ONCE)])
+    history.lose(0, "timeout:heartbeat", "activity Heartbeat timeout", worker="17@host [billing]")
+    history.ask(call=0, reason="activity Heartbeat timeout", kind=RequestKind.UNKNOWN, request_id="10570000")
+    return history
+
+
+@pytest.mark.parametrize("words", [("inbox",), ("show", "pay-1"), ("show", "1057"), ("trace", "pay-1")])
+def test_what_one_needs_to_look_a_lost_call_up_is_shown(console: Console, words: tuple[str, ...]) -> None:
+    console.world.port = InMemoryRuns([lost_call()])
+    told = console(*words).stdout
+    assert "key      key-0" in told
+    assert "to worker 17@host [billing] (act-1-0)" in told
+    assert "2026-11-29 12:00:03 +00:00" in told
+    assert told.count("activity Heartbeat timeout") == 1
+    data = console(*words, "-o", "json").stdout
+    if words != ("show", "pay-1"):
+        assert '"key": "key-0"' in data
+        assert '"worker": "17@host [billing]"' in data
+
+
+def test_what_is_shown_of_a_run_holds_what_waits_whole(console: Console) -> None:
+    console.world.port = InMemoryRuns([lost_call()])
+    [item] = json.loads(console("show", "pay-1", "-o", "json").stdout)["waiting"]
+    assert item["call"]["key"] == "key-0"
+
+
+def test_a_decision_left_with_the_run_says_when_it_takes_effect(console: Console) -> None:
+    history = gated("pay-1", "Pay invoice 1.", 10)
+    [request_id] = history.requests
+    history.leave(Decision(id="d", request=request_id, choice=Choice.APPROVE, by="ann"))
+    console.world.port = InMemoryRuns([history])
+    told = console("show", "pay-1").stdout
+    assert "left with the run; takes effect when a worker is up" in told
+    assert "not accepted" not in told
+
+
+def test_attempts_and_questions_stand_in_the_order_of_time_and_once(console: Console) -> None:
+    history = History("hello-1")
+    history.open()
+    for again in (1, 2):
+        history.think_in_vain("NeedsPerson", f"the key is revoked ({again})")
+        request = history.ask(reason=f"the key is revoked ({again})", kind=RequestKind.STUCK)
+        history.decide(Decision(id=f"d{again}", request=request.id, choice=Choice.RETRY, by="ann"))
+    history.think(answer="Hello.")
+    history.end(answer="Hello.")
+    console.world.port = InMemoryRuns([history])
+    told = console("trace", "hello-1").stdout
+    assert "NeedsPerson" not in told
+    places = [told.index(word) for word in ("revoked (1)", "retry by ann", "revoked (2)")]
+    assert places == sorted(places)
+    assert told.count("revoked (1)") == 1
+
+
+def test_a_cancelled_run_says_why_and_what_it_was_stuck_on(console: Console) -> None:
+    history = History("hello-1")
+    history.open()
+    history.think_in_vain("NeedsPerson", "the key is revoked")
+    history.ask(reason="the key is revoked", kind=RequestKind.STUCK)
+    console.world.port = InMemoryRuns([history])
+    console("cancel", "hello-1", "--reason", "not needed")
+    told = console("show", "hello-1").stdout
+    assert "not needed" in told
+    assert "stuck    the key is revoked" in told
+
+
+def test_saving_a_history_says_where_and_shows_nothing(three: Console, tmp_path: Path) -> None:
+    saved = tmp_path / "my history.json"
+    done = three("trace", "pay-1", "--save", str(saved))
+    assert (done.exit_code, done.stdout) == (exits.DONE, "")
+    assert f"perdure trace --file '{saved}'" in done.stderr
+
+
+def test_a_history_that_cannot_be_saved_is_an_expected_error(three: Console, tmp_path: Path) -> None:
+    done = three("trace", "pay-1", "--save", str(tmp_path / "none" / "x.json"))
+    assert done.exit_code == exits.NOT_FOUND
+    assert "cannot write" in done.stderr

@@ -1,13 +1,11 @@
-"""What the demo decides before it plays: which model, what was left unfinished, what an operator's line means."""
+"""What the demo decides before it plays: which model, and what was left unfinished."""
 
 from pathlib import Path
 
 import pytest
 
 from examples.demo.kept import DemoHeldError, Folder, demo_folder, new_play
-from examples.demo.prompt import understood
 from examples.demo.stage import SCRIPTED, ModelGoneError, chosen_model, model_at_hand
-from perdure.core.contracts import Choice, RequestKind
 
 CLAUDE, GPT = {"ANTHROPIC_API_KEY": "a"}, {"OPENAI_API_KEY": "o"}
 
@@ -35,25 +33,6 @@ def test_a_play_begun_with_a_real_model_does_not_go_on_with_another(monkeypatch:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelGoneError, match="OPENAI_API_KEY"), model_at_hand("openai:gpt-6.2-sol"):
         pass
-
-
-@pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("", None),
-        ("y", (Choice.APPROVE, "")),
-        ("n", (Choice.REJECT, "")),
-        ("n too many are away", (Choice.REJECT, "too many are away")),
-        ("too many are away", (Choice.REJECT, "too many are away")),
-    ],
-)
-def test_only_a_clear_yes_approves(line: str, answer: tuple[Choice, str] | None) -> None:
-    assert understood(RequestKind.APPROVAL, line) == answer
-
-
-def test_a_run_that_is_stuck_takes_its_own_choices_alone() -> None:
-    assert understood(RequestKind.STUCK, "retry the key is new") == (Choice.RETRY, "the key is new")
-    assert understood(RequestKind.STUCK, "y") is None
 
 
 def test_a_play_is_unfinished_from_when_it_is_kept_until_it_is_finished(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from perdure.traces.narrate import Narration
 from perdure.traces.turns import trace
 
 EVIL = "\x1b[2K\rfake \u202e\u200b<img src=x onerror=alert(1)>" + " " * 5000 + "[bold]payload[/bold]"
+BRIEF = EVIL.replace(" " * 5000, " " * 100)  # in a decision, which is bounded
+TINY = "\x1b[2K\rfake \u202e\u200b<img>"
 MARK = "\\x1b[2K\\rfake <U+202E><U+200B><img src=x onerror=alert(1)><5,000 spaces>[bold]payload[/bold]"
 
 
@@ -32,8 +34,8 @@ def forged() -> History:
     history.think("claim" + EVIL, {"type": "block" + EVIL, "x": EVIL}, calls=calls)
     history.act(2, "seen" + EVIL, attempt=2, worker="worker" + EVIL, last_failure="failure" + EVIL)
     history.lose(2, "kind" + EVIL, "message" + EVIL, again=1, worker="w" + EVIL)
-    history.ask(call=0, reason="why" + EVIL, request_id="id" + EVIL)
-    said = Decision(id="d", request="id" + EVIL, choice=Choice.APPROVE, by="eve" + EVIL, reason="because" + EVIL)
+    history.ask(call=0, reason="why" + EVIL, request_id="id" + TINY)
+    said = Decision(id="d", request="id" + TINY, choice=Choice.APPROVE, by="eve" + BRIEF, reason="because" + BRIEF)
     history.decide(said, why_not="no" + EVIL)
     history.cancel("client" + EVIL, "cancel" + EVIL)
     history.suspend("suspend" + EVIL)
