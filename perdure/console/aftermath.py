@@ -5,9 +5,9 @@ from typing import Literal
 
 from perdure.console import exits
 from perdure.core import inert
-from perdure.core.contracts import Choice, Request, RequestKind
+from perdure.core.contracts import CHOICES, Choice, Request, RequestKind
 from perdure.traces import text
-from perdure.traces.lines import Line, Span
+from perdure.traces.lines import Line, Span, Style
 from perdure.traces.shape import Asked, Trace, TracedCall
 
 _ENDED = frozenset({"ok", "error", "rejected", "refused"})
@@ -15,7 +15,7 @@ _ENDED = frozenset({"ok", "error", "rejected", "refused"})
 
 @dataclass(frozen=True)
 class Came:
-    """`asks`: somebody is asked again, as `again` says. `observed`: the call has ended. `goes_on`: the model answered."""
+    """`asks`: somebody is asked again (`again`). `observed`: the call has ended. `goes_on`: the model answered."""
 
     what: Literal["asks", "observed", "goes_on", "ended"]
     code: int
@@ -62,7 +62,7 @@ def _asks(new: Request, before: Request) -> list[Line]:
     same = new.kind is before.kind
     why = "same reason" if new.reason == before.reason else inert.line(new.reason, 400)
     what = f"{_KINDS[new.kind]}{' again' if same else ''}"
-    commands = [f"perdure show {text.quoted(new.id)}", *(text.command(new.id, each) for each in text.CHOICES[new.kind])]
+    commands = [f"perdure show {text.quoted(new.id)}", *(text.command(new.id, each) for each in CHOICES[new.kind])]
     return [
         _line("waits", f"{what}: {inert.line(new.id)} ({why})", "ask"),
         *(Line((Span(command, "command"),), Span(""), 0, 9) for command in commands),
@@ -76,5 +76,5 @@ _KINDS = {
 }
 
 
-def _line(label: str, words: str, tone: text.Style) -> Line:
+def _line(label: str, words: str, tone: Style) -> Line:
     return Line((Span(words),), Span(label, tone), 0, 9)

@@ -19,7 +19,6 @@ import typer
 
 from perdure.console import exits
 from perdure.console.port import (
-    AlreadyDecidedError,
     DecisionRefusedError,
     RunNotFoundError,
     RunsPort,
@@ -37,6 +36,10 @@ T = TypeVar("T")
 
 class SetupError(Exception):
     """Something about this machine is wrong; the text says what and the next command."""
+
+
+class IdTakenError(Exception):
+    """A run of the wanted id exists, and is another one; the text says in what they differ."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,7 @@ class Desk:
             return asyncio.run(verb)
         except RunNotFoundError as error:
             return self._refused(error, exits.NOT_FOUND)
-        except AlreadyDecidedError as error:
-            return self._refused(error, exits.NOT_TAKEN)
-        except DecisionRefusedError as error:
+        except (DecisionRefusedError, IdTakenError) as error:
             return self._refused(error, exits.NOT_TAKEN)
         except UnreachableError as error:
             return self._refused(error, exits.UNREACHABLE)

@@ -27,7 +27,7 @@ def deciding(word: str) -> str:
     given(word)
     if len(word.strip()) < _SHORTEST:
         raise typer.BadParameter(
-            f"{word!r} is too short to decide on: give at least {_SHORTEST} characters of the id; `perdure inbox` shows it"
+            f"{word!r} is too short to decide on: give {_SHORTEST} or more characters of the id; see `perdure inbox`"
         )
     return word
 

@@ -34,6 +34,10 @@ class RunsPort(Protocol):
         """The agents that some worker serves now; None if that can't be known."""
         ...
 
+    async def workers(self) -> Sequence[str] | None:
+        """What the workers that are up call themselves; None if that can't be known."""
+        ...
+
     async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started: ...
     async def list(
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50

@@ -93,7 +93,7 @@ Ask = Callable[[str], Awaitable[str]]
 
 
 async def answered(kind: RequestKind, ask: Ask) -> tuple[Choice | None, str]:
-    """What the operator chooses, and the words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line."""
+    """What the operator chooses, with words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line."""
     if kind is RequestKind.APPROVAL:
         return await _approval(ask)
     fit = CHOICES[kind]

@@ -1,6 +1,7 @@
 """Verbs that only look: list, inbox, show, trace."""
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,11 @@ from perdure.console import exits
 from perdure.console.desk import Desk, desk, read_text, write_text
 from perdure.console.naming import given
 from perdure.console.port import RunNotFoundError, RunRow, RunsPort
-from perdure.console.screen import Output
+from perdure.console.screen import Output, link
 from perdure.core import inert
-from perdure.core.contracts import RunState
+from perdure.core.contracts import FINAL_STATES, Request, RequestKind, RunState
 from perdure.traces import clock, document, text
-from perdure.traces.lines import BLANK, Line, Span
+from perdure.traces.lines import BLANK, Line, Span, Style
 from perdure.traces.shape import Trace
 from perdure.traces.turns import trace
 
@@ -39,10 +40,10 @@ def list_runs(
     context: typer.Context,
     state: Annotated[RunState | None, typer.Option(help="Only runs that stand so.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many: those started last, newest first.")] = 50,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """The newest runs, and what each waits for or how it ended.
+    """The runs started last, newest first, and what each waits for or how it ended.
 
     \b
     perdure list --state waiting
@@ -59,11 +60,17 @@ async def _list(at: Desk, state: RunState | None, agent: str | None, limit: int,
         at.screen.data([document.row(row) for row in rows], output)
     else:
         at.screen.show(_rows(rows, at))
-        if not rows:
-            at.screen.hint("no runs. Start one: perdure run AGENT 'TASK'")
+        if not rows and (state or agent):
+            at.screen.hint("none match")
+        elif not rows:
+            at.screen.hint("no runs. Start one:", text.next_command("run AGENT 'TASK'"))
         elif len(rows) == limit:
             at.screen.hint(f"the newest {limit}; more with --limit")
     return exits.DONE
+
+
+_HEAD = ("RUN", "STATE", "AGENT", "STARTED", "WHAT")
+_SHORT = 60  # characters of what waits, or of a reason
 
 
 def _rows(rows: Sequence[RunRow], at: Desk) -> Iterator[Line]:
@@ -71,21 +78,37 @@ def _rows(rows: Sequence[RunRow], at: Desk) -> Iterator[Line]:
     if not rows:
         return
     now = at.view().now
-    ids = [inert.line(row.run_id) for row in rows]
-    width = max(map(len, ids)) + 2
-    for run_id, row in zip(ids, rows, strict=True):
-        state = Span(f"{row.state.value:<11}", text.TONES.get(row.state, "plain"))
-        started = Span(f"{clock.relative(row.started, now):<17}", "dim")
-        yield Line((state, started, Span(_note(row))), Span(run_id, "title"), 0, width)
+    cells = [
+        (inert.line(row.run_id), row.state.value, inert.line(row.agent, 40), clock.relative(row.started, now))
+        for row in rows
+    ]
+    width, *widths = (max(map(len, column)) + 2 for column in zip(_HEAD[:4], *cells, strict=True))
+    yield _row(_HEAD, ("dim",) * 5, width, widths)
+    for cell, row in zip(cells, rows, strict=True):
+        tones: tuple[Style, ...] = ("title", text.TONES.get(row.state, "plain"), "plain", "dim", "plain")
+        yield _row((*cell, _note(row)), tones, width, widths)
+
+
+def _row(cells: Sequence[str], tones: Sequence[Style], width: int, widths: Sequence[int]) -> Line:
+    padded = [cell.ljust(room) for cell, room in zip(cells[1:4], widths, strict=True)]
+    spans = tuple(Span(cell, tone) for cell, tone in zip([*padded, *cells[4:]], tones[1:], strict=True))
+    return Line(spans, Span(cells[0], tones[0]), 0, width)
 
 
 def _note(row: RunRow) -> str:
     """What one wants to know next: what waits, or why it ended so."""
     if row.requests:
-        return "; ".join(f"{inert.line(one.tool or one.kind.value)} [{inert.line(one.id)}]" for one in row.requests)
-    agent = inert.line(row.agent)
-    reason = f": {inert.line(row.outcome.reason, 60)}" if row.outcome and row.outcome.reason else ""
-    return f"{agent}{reason}"
+        return "; ".join(f"{_asked(one)} [{inert.line(one.id)}]" for one in row.requests)
+    return text.reason(_CLASS.sub("", row.outcome.reason), _SHORT) if row.outcome else ""
+
+
+def _asked(request: Request) -> str:
+    about = inert.line(request.title or request.tool, _SHORT)
+    why = text.reason(request.reason, _SHORT) if request.kind is RequestKind.STUCK else ""
+    return f"{request.kind.value} {about}".rstrip() + (f": {why}" if why else "")
+
+
+_CLASS = re.compile(r"^(?:\w+(?:Error|Exception): )+")
 
 
 # --- inbox ------------------------------------------------------------------------------------------------------------
@@ -169,7 +192,9 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
     at.screen.show(text.summary(seen, view))
     at.screen.hint("all of it:", text.next_command("trace", row.run_id))
     if url := runs.web_url(row):
-        at.screen.hint(f"in Temporal's page: {url}")
+        at.screen.hint("Temporal's page of it:", link(url))
+    if row.state not in FINAL_STATES and (there := await runs.workers()) is not None and not there:
+        at.screen.hint("no worker is up: the run waits for one:", text.next_command("worker FILE"))
     return exits.DONE
 
 

@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from perdure.console import exits
-from perdure.console.desk import Desk, desk
+from perdure.console.desk import Desk, IdTakenError, desk
+from perdure.console.naming import given
 from perdure.console.port import AgentNotServedError, RunsPort, Started, UnreachableError
 from perdure.console.prompting import Prompter
 from perdure.console.reading import OutputOption, RunArgument
-from perdure.console.screen import Output
+from perdure.console.screen import Output, link
 from perdure.core import inert
 from perdure.core.runs import StartRefusedError, check_start
-from perdure.traces import document
-from perdure.traces import text as texts
-from perdure.traces.events import Event, RunEnded
+from perdure.traces import document, text
+from perdure.traces.events import Event, RunEnded, RunStarted
 from perdure.traces.narrate import Narration
 from perdure.traces.turns import trace
 
@@ -24,7 +24,11 @@ AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="An agent's 
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="What it is to do, or - to read it from stdin.")]
 IdOption = Annotated[
     str | None,
-    typer.Option("--id", help="The run's id: an id of your business. A second start with it returns the first run."),
+    typer.Option(
+        "--id",
+        help="The run's id: an id of your business. A second start with it returns the first run.",
+        callback=given,
+    ),
 ]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds to follow it; the run goes on.")]
 PromptOption = Annotated[bool, typer.Option("--prompt/--no-prompt", help="Ask at a terminal when something waits.")]
@@ -105,8 +109,33 @@ async def _started(at: Desk, runs: RunsPort, agent: str, task: str, run_id: str 
         raise AgentNotServedError(agent, served)
     started = await runs.start(agent, task, run_id=run_id)
     if not started.new:
+        await _refuse_another(runs, started.run_id, agent, task)
         at.screen.hint(f"run {inert.line(started.run_id)} exists already, and this is it; nothing was started")
+    await tell_unserved(at, runs)
     return started
+
+
+async def _refuse_another(runs: RunsPort, run_id: str, agent: str, task: str) -> None:
+    """A run's id is an id of somebody's business: one that is taken by other business is a mistake.
+
+    Raises:
+        IdTakenError: the run of this id is another agent's, or has another task.
+    """
+    first = next(event for event in await runs.events(run_id) if isinstance(event, RunStarted)).start
+    other = f"agent {first.agent!r} (here: {agent!r})" if first.agent != agent else ""
+    if first.task != task:
+        other += f"{' and ' if other else ''}the task {first.task[:200]!r}"
+    if other:
+        raise IdTakenError(
+            f"run {run_id!r} exists already, and has {other}. Nothing was started: give another --id, or see "
+            f"`perdure show {text.quoted(run_id)}`"
+        )
+
+
+async def tell_unserved(at: Desk, runs: RunsPort) -> None:
+    """Say so when no worker is up: what was started stands still until one is."""
+    if (there := await runs.workers()) is not None and not there:
+        at.screen.hint("no worker is up: the run waits for one:", text.next_command("worker FILE"))
 
 
 async def _runs(at: Desk) -> RunsPort:
@@ -115,14 +144,14 @@ async def _runs(at: Desk) -> RunsPort:
     except UnreachableError as error:
         if "perdure dev" in str(error):
             raise
-        raise UnreachableError(f"{error}\nA server and a worker in one terminal: perdure dev FILE") from None
+        raise UnreachableError(f"{error}\nA server and a worker in one terminal: `perdure dev FILE`") from None
 
 
 async def _start(at: Desk, agent: str, task: str, run_id: str | None, output: Output) -> int:
     started = await _started(at, await _runs(at), agent, task, run_id)
     if output is Output.TEXT:
         at.screen.out.file.write(inert.line(started.run_id) + "\n")
-        at.screen.hint(f"follow it: perdure watch {inert.line(started.run_id)}")
+        at.screen.hint("follow it:", text.next_command("watch", started.run_id))
     else:
         at.screen.data([document.plain(started)], output, one=True)
     return exits.DONE
@@ -146,7 +175,7 @@ async def _run(
         at.screen.out.file.write(inert.line(started.run_id) + "\n")
         return exits.of(row.state)
     if url := runs.web_url(row):
-        at.screen.hint(f"Temporal's page of it: {url}")
+        at.screen.hint("Temporal's page of it:", link(url))
     follower = Follower(at, runs, started.run_id, output, approve_all=yes, prompt=prompt, aside=True)
     return await follower.follow(timeout)
 
@@ -177,9 +206,9 @@ class Follower:
                     self._tell(event)
                     self._prompter.look()
         except TimeoutError:
-            self._at.screen.hint(f"not ended yet; it goes on: perdure watch {inert.line(self._run_id)}")
+            self._at.screen.hint("not ended yet; it goes on:", text.next_command("watch", self._run_id))
         except asyncio.CancelledError:  # Ctrl-C
-            self._at.screen.hint("", f"the run goes on without us: perdure watch {inert.line(self._run_id)}")
+            self._at.screen.hint("", "the run goes on without us:", text.next_command("watch", self._run_id))
             raise
         finally:
             await self._prompter.close()
@@ -199,5 +228,5 @@ class Follower:
         if self._output is Output.JSON or (self._output is Output.JSONL and self._aside):
             self._at.screen.data([document.document(seen)], self._output, one=True)
         elif self._output is Output.TEXT and self._aside:
-            self._at.screen.show(texts.ending(seen, self._at.view(full=True)))
+            self._at.screen.show(text.ending(seen, self._at.view(full=True)))
         return exits.of(seen.state)

@@ -1,11 +1,14 @@
 """Where lines go: data to stdout, progress and hints to stderr; colours and wrapping on terminals only.
 
-Texts never pass through Rich's markup, and what is not a terminal gets each line whole, without a style.
+Texts never pass through Rich's markup, and what is not a terminal gets each line whole, without a style. Commands and
+addresses are to be copied: they are never broken, and name perdure as it was started.
 """
 
 import io
+import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -31,6 +34,9 @@ STYLES: Final[dict[Style, str]] = {
 _NARROWEST: Final = 20  # columns left for text; below, lines wrap as the terminal likes
 
 
+_OURS: Final = "perdure "
+
+
 class Output(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -40,17 +46,18 @@ class Output(StrEnum):
 class Screen:
     """Both streams of a process."""
 
-    def __init__(self, *, out: Console | None = None, err: Console | None = None) -> None:
+    def __init__(self, *, out: Console | None = None, err: Console | None = None, program: str = "perdure") -> None:
+        self.program = program
         self.out = out or Console(markup=False, highlight=False, emoji=False)
         self.err = err or Console(stderr=True, markup=False, highlight=False, emoji=False)
 
     def show(self, lines: Iterable[Line]) -> None:
         """Data."""
-        _write(self.out, lines)
+        self._write(self.out, lines)
 
     def hint(self, *lines: Line | str) -> None:
         """Progress and advice."""
-        _write(self.err, (line if isinstance(line, Line) else Line((Span(line),)) for line in lines))
+        self._write(self.err, (line if isinstance(line, Line) else Line((Span(line),)) for line in lines))
 
     def error(self, text: str) -> None:
         for number, row in enumerate(text.split("\n")):
@@ -66,28 +73,60 @@ class Screen:
             self.out.file.write(row + "\n")
         self.out.file.flush()
 
+    def _write(self, console: Console, lines: Iterable[Line]) -> None:
+        for line in map(self._named, lines):
+            if not console.is_terminal:
+                console.file.write(f"{line}\n")
+                continue
+            for row in rows(line, console.width, console):
+                console.print(row, soft_wrap=True)
+        console.file.flush()
 
-def _write(console: Console, lines: Iterable[Line]) -> None:
-    for line in lines:
-        if not console.is_terminal:
-            console.file.write(f"{line}\n")
-            continue
-        for row in rows(line, console.width, console):
-            console.print(row, soft_wrap=True)
-    console.file.flush()
+    def _named(self, line: Line) -> Line:
+        """Commands as they can be typed here."""
+        if self.program == "perdure" or not any(span.style == "command" for span in line.spans):
+            return line
+        return replace(line, spans=tuple(map(self._span, line.spans)))
+
+    def _span(self, span: Span) -> Span:
+        if span.style != "command" or not span.text.startswith(_OURS):
+            return span
+        return replace(span, text=f"{self.program} {span.text.removeprefix(_OURS)}")
 
 
 def rows(line: Line, width: int, console: Console) -> list[Text]:
-    """A line as rows no wider than a terminal; its column is kept."""
+    """A line as rows no wider than a terminal; its column is kept. What must stay whole is left for it to wrap."""
     head = Text(line.head)
     head.stylize(STYLES[line.label.style], line.indent, line.indent + len(line.label.text))
     body = Text.assemble(*((span.text, STYLES[span.style]) for span in line.spans))
     room = width - head.cell_len
-    if room < _NARROWEST or not body.plain:
+    if room < _NARROWEST or not body.plain or _is_whole(line, room):
         return [head.append_text(body)]
-    wrapped = body.wrap(console, room)
+    whole = body.copy()
+    whole.plain = _WHOLE.sub(lambda found: found[0].replace(" ", _JOINT), body.plain)
+    wrapped = whole.wrap(console, room)
+    for row in wrapped:
+        row.plain = row.plain.replace(_JOINT, " ")
     first, *rest = wrapped or [body]
     return [head.append_text(first), *(Text(" " * max(line.hang, line.indent)).append_text(row) for row in rest)]
+
+
+_JOINT: Final = "\ue000"  # for private use, and as wide as a space: `inert` lets no such character through
+_WHOLE: Final = re.compile(r"`[^`]+`")
+_ADDRESS: Final = re.compile(r"https?://\S+")
+
+
+def _is_whole(line: Line, room: int) -> bool:
+    """Whether it is a command, or holds something to be copied that is wider than the room there is."""
+    if any(span.style == "command" for span in line.spans):
+        return True
+    text = "".join(span.text for span in line.spans)
+    return any(len(each) > room for each in (*_WHOLE.findall(text), *_ADDRESS.findall(text)))
+
+
+def link(url: str) -> Line:
+    """An address on a line of its own."""
+    return Line((Span(url, "command"),), Span(""), 2, 2)
 
 
 def plain_encoding() -> None:

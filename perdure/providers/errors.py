@@ -120,7 +120,7 @@ def caught(raised: Exception, vendor: Vendor) -> ModelError | None:
     if names & {"UnicodeError", "LocalProtocolError", "UnsupportedProtocol", "InvalidURL"}:
         why = type(raised.__cause__ or raised).__name__  # not its text: that may be the key
         where = " and ".join((*vendor.keys, vendor.url))
-        advice = f"Look for stray characters in {where}; `perdure doctor` checks them."
+        advice = f"Look for stray characters in {where} where the worker runs."
         return _error("person", f"No request could be made to {vendor.name} ({why}). {advice}", vendor)
     if names & {"APIConnectionError", "HTTPError", "StreamError", "OSError", "JSONDecodeError"}:
         what = f"The connection to {vendor.name} failed: {_transport(raised)}."
@@ -132,7 +132,7 @@ def caught(raised: Exception, vendor: Vendor) -> ModelError | None:
 
 def no_key(vendor: Vendor, why: str = "no key is configured") -> ModelError:
     """The worker has nothing to authenticate with."""
-    advice = f"Set {vendor.keys[0]} where the worker runs, restart it, then retry; `perdure doctor` checks it"
+    advice = f"Set {vendor.keys[0]} where the worker runs, restart it, then answer retry"
     return _error("person", f"No call to {vendor.name} was made: {_bounded(why, _SAID_BOUND)}. {advice}.", vendor)
 
 
@@ -225,13 +225,16 @@ def _advice(kind: Kind, status: int, vendor: Vendor) -> str:
     key = vendor.keys[0]
     match status:
         case 401:
-            return f"Set a valid {key} where the worker runs, restart it, then retry; `perdure doctor` checks it."
+            return f"Set a valid {key} where the worker runs, restart it, then answer retry."
         case 402 | 429:
             return f"Add credit or raise the limit of the account behind {key} at {vendor.name}, then retry."
         case 403:
-            return f"Let the account behind {key} use this model, or set another {key}; `perdure doctor` checks it."
+            return f"Let the account behind {key} use this model, or set another {key}; then answer retry."
         case 404:
-            return f"Check the agent's model name and {vendor.url}; `perdure doctor` checks both."
+            return (
+                "A run keeps the model it was opened with: if that name is wrong, mend it in the agent, answer stop, "
+                f"and start another run under a new id. If {vendor.url} is wrong, mend that, then answer retry."
+            )
         case _ if status >= 500 or status < 300:
             return f"{vendor.name} asks not to be asked again by itself: retry once it works, or stop the run."
         case _:

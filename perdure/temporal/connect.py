@@ -4,16 +4,17 @@
 """
 
 import os
+import re
 from importlib import import_module
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
 from perdure.core.runs import UnreachableError
-from perdure.temporal.embedded import running
+from perdure.temporal.embedded import Running, running, state_folder
 
 DEFAULT_ADDRESS = "localhost:7233"
 
@@ -37,12 +38,40 @@ def data_converter() -> DataConverter:
     return found
 
 
+def _settings() -> ClientConnectConfig:
+    """What TEMPORAL_* variables and profiles say.
+
+    Raises:
+        UnreachableError: they cannot be read.
+    """
+    try:
+        return ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise UnreachableError(
+            f"Temporal's settings cannot be read: {_brief(error)}. Mend TEMPORAL_* in this terminal, or the file that "
+            f"TEMPORAL_CONFIG_FILE and TEMPORAL_PROFILE name ({os.environ.get('TEMPORAL_PROFILE') or 'default'!r})"
+        ) from error
+
+
+def _embedded() -> Running | None:
+    try:
+        return running()
+    except OSError as error:
+        raise UnreachableError(
+            f"the state folder {error.filename!r} cannot be used: {error.strerror}. Point PERDURE_STATE at another one"
+        ) from error
+
+
 def address() -> str:
-    """Where a connection would go."""
-    configured = ClientConfig.load_client_connect_config().get("target_host")
+    """Where a connection would go.
+
+    Raises:
+        UnreachableError: the settings, or the state folder, cannot be read.
+    """
+    configured = _settings().get("target_host")
     if configured:
         return configured
-    embedded = running()
+    embedded = _embedded()
     return embedded.address if embedded else DEFAULT_ADDRESS
 
 
@@ -52,12 +81,33 @@ async def connect(*, identity: str | None = None, converter: DataConverter | Non
     Raises:
         UnreachableError: nothing answers there, or it refuses us.
     """
-    config = ClientConfig.load_client_connect_config()
+    config = _settings()
+    told = bool(config.get("target_host"))
     config["target_host"] = address()
     try:
         return await Client.connect(**config, identity=identity, data_converter=converter or data_converter())
-    except (RPCError, RuntimeError) as error:
-        raise UnreachableError(
-            f"no Temporal server answers at {address()!r}: {error}. Start one with `perdure dev FILE`, or "
-            "point TEMPORAL_ADDRESS (or a Temporal profile) at yours; `perdure doctor` looks into it."
-        ) from error
+    except (RPCError, RuntimeError, ValueError, OSError) as error:
+        raise UnreachableError(_unanswered(address(), _brief(error), told=told)) from error
+
+
+def _unanswered(where: str, why: str, *, told: bool) -> str:
+    if told:
+        return (
+            f"no Temporal server answers at {where!r}: {why}. TEMPORAL_ADDRESS (or a Temporal profile) says to look "
+            "there: mend it, or unset it and start a server with `perdure dev FILE`"
+        )
+    return (
+        f"no Temporal server answers at {where!r}: {why}. No `perdure dev` runs on the state folder "
+        f"{str(state_folder())!r} (PERDURE_STATE names another). Start a server with `perdure dev FILE`, or point "
+        "TEMPORAL_ADDRESS (or a Temporal profile) at yours"
+    )
+
+
+_DEEPEST = re.compile(r'(?:message|error): "([^"]*)"')
+
+
+def _brief(error: BaseException) -> str:
+    """The last useful part of what a client says, without how its layers are called."""
+    said = " ".join(str(error).split())
+    deepest = _DEEPEST.findall(said)
+    return (deepest[-1].lower() if deepest else said)[:300].rstrip(". ")

@@ -62,7 +62,7 @@ from perdure.core.runs import (
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import running
 from perdure.temporal.history import Decoder, decoded, moment
-from perdure.temporal.workers import served
+from perdure.temporal.workers import served, workers
 from perdure.traces.events import ActivityStarted, Event
 
 _log = logging.getLogger("perdure")
@@ -134,6 +134,11 @@ class Runs:
         with _reaching():
             return await served(self._client, self._task_queue)
 
+    async def workers(self) -> Sequence[str] | None:
+        """What the workers that are up call themselves."""
+        with _reaching():
+            return await workers(self._client, self._task_queue)
+
     async def result(self, run_id: str) -> Outcome:
         """Wait for a run's end.
 
@@ -154,7 +159,7 @@ class Runs:
     async def list(
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50
     ) -> Sequence[RunRow]:
-        """The newest runs, at most `limit`. Of running ones, what is said of thinking and acting is read now."""
+        """The runs started last, newest first, at most `limit`. Of running ones, what they are at is read now."""
         wanted = [f"WorkflowType = '{RUN}'"]
         if agent:
             wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
@@ -162,8 +167,25 @@ class Runs:
             wanted.append(_state_query(state))
         elif state:
             wanted.append("ExecutionStatus = 'Running'")
-        rows = await self._rows(" AND ".join(wanted), limit)
+        with _reaching():
+            found = await self._newest(" AND ".join(wanted), limit)
+        rows = await asyncio.gather(*(self._current_row(execution) for execution in found))
         return [row for row in rows if state in (None, row.state)]
+
+    async def _newest(self, query: str, limit: int) -> Sequence[WorkflowExecution]:
+        """Those started last. The server gives open ones by start, then ended ones by *end*, each newest first.
+
+        An ended run did not start after it ended, so one may stop at the first that ended before all those wanted
+        were started.
+        """
+        opened = self._client.list_workflows(f"{query} AND ExecutionStatus = 'Running'", limit=limit)
+        found = [execution async for execution in opened]
+        async for execution in self._client.list_workflows(f"{query} AND ExecutionStatus != 'Running'"):
+            found = sorted(found, key=lambda each: each.start_time, reverse=True)[:limit]
+            if len(found) == limit and (execution.close_time or execution.start_time) < found[-1].start_time:
+                break
+            found.append(execution)
+        return sorted(found, key=lambda each: each.start_time, reverse=True)[:limit]
 
     async def find(self, run_id: str) -> RunRow:
         """The run with this id, or the one whose id begins so.
@@ -171,6 +193,8 @@ class Runs:
         Raises:
             RunNotFoundError: none, or several; or a workflow that is no run of ours, which nothing here touches.
         """
+        if not run_id.strip():
+            raise RunNotFoundError(f"{run_id!r} names no run: see perdure list")
         try:
             with _reaching(run_id):
                 described = await self._client.get_workflow_handle(run_id).describe()
@@ -199,6 +223,8 @@ class Runs:
             RunNotFoundError: none waits, or several.
             AlreadyDecidedError: it was settled lately.
         """
+        if not request_id.strip():
+            raise RunNotFoundError(f"{request_id!r} names no request: see perdure inbox")
         found = [(row, request) async for row, request in self._waiting() if request.id.startswith(request_id)]
         if len(found) == 1:
             return found[0]

@@ -10,16 +10,18 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from perdure.core.contracts import TASK_QUEUE
+from perdure.core.contracts import TASK_QUEUE, RequestKind, RunState
 from perdure.core.runs import UnreachableError
 from perdure.temporal.connect import address, connect
 from perdure.temporal.embedded import DevServerError, binary, running, state_folder
+from perdure.temporal.runs import Runs
 from perdure.temporal.search_attributes import ATTRIBUTES, command
-from perdure.temporal.workers import workers
+from perdure.temporal.workers import agents_of, workers
 
 _SHORT = timedelta(days=7)  # of retention: traces of ended runs go with it
 _WORKERS = 5  # told by name
 _IDENTITY = 120  # characters told of each
+_REASON = 300  # characters told of why a run is stuck
 _KEY = 32  # bytes, at least
 
 
@@ -49,7 +51,8 @@ async def survey() -> AsyncIterator[Finding]:
         yield await _namespace(client)
         yield await _attributes(client)
         yield await _pollers(client)
-    except RPCError as error:
+        yield await _stuck(client)
+    except (RPCError, UnreachableError) as error:
         yield Finding("server", False, f"{address()} answers, and refuses: {error}", "temporal operator cluster health")
 
 
@@ -93,11 +96,36 @@ async def _attributes(client: Client) -> Finding:
 
 async def _pollers(client: Client) -> Finding:
     there = await workers(client, TASK_QUEUE)
-    if there:
-        return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {listed(there)}")
-    return Finding(
-        "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
-    )
+    if not there:
+        return Finding(
+            "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
+        )
+    if names := unlike(there):
+        told = f"workers on task queue {TASK_QUEUE!r} serve different agents ({listed(there)}): a run may reach one"
+        every = " or ".join(map(repr, names))
+        return Finding(
+            "workers",
+            False,
+            f"{told} that lacks {every}, and be stuck. Start each with the files of all agents, and end the others",
+            "perdure worker FILE FILE ...",
+        )
+    return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {listed(there)}")
+
+
+def unlike(identities: Sequence[str]) -> Sequence[str]:
+    """The agents that some of these workers serve, and others do not; workers that do not say are left out."""
+    known = [agents for each in identities if (agents := agents_of(each)) is not None]
+    return sorted(frozenset().union(*known) - frozenset.intersection(*known)) if known else []
+
+
+async def _stuck(client: Client) -> Finding:
+    rows = await Runs(client).list(state=RunState.WAITING, limit=200)
+    stuck = [(row.run_id, each) for row in rows for each in row.requests if each.kind is RequestKind.STUCK]
+    if not stuck:
+        return Finding("runs", True, "none is stuck")
+    run_id, request = stuck[0]
+    count = "1 run is" if len(stuck) == 1 else f"{len(stuck)} runs are"
+    return Finding("runs", False, f"{count} stuck: {run_id}: {request.reason[:_REASON]}", "perdure inbox")
 
 
 def listed(identities: Sequence[str]) -> str:

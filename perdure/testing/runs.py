@@ -29,14 +29,20 @@ class InMemoryRuns:
         self,
         histories: Iterable[History] = (),
         plays: Mapping[str, Callable[[History], Play]] | None = None,
+        *,
+        workers: Sequence[str] | None = ("worker-1",),
     ) -> None:
+        self._workers = workers
         self._histories = {history.run_id: history for history in histories}
         self._plays = dict(plays or {})
         self._playing: dict[str, Play] = {}
         self._changed = asyncio.Event()
 
     async def served(self) -> frozenset[str] | None:
-        return frozenset(self._plays) or None
+        return frozenset(self._plays) or None if self._workers else None
+
+    async def workers(self) -> Sequence[str] | None:
+        return self._workers
 
     async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
         run_id = run_id or f"{agent}-{uuid4().hex[:12]}"
@@ -82,7 +88,8 @@ class InMemoryRuns:
 
     async def find_request(self, request_id: str) -> tuple[RunRow, Request]:
         rows = [history.row() for history in self._histories.values()]
-        found = [(row, request) for row in rows for request in row.requests if request.id.startswith(request_id)]
+        waiting = [(row, request) for row in rows for request in row.requests]
+        found = [each for each in waiting if request_id and each[1].id.startswith(request_id)]
         if not found:
             self._refuse_settled(request_id)
         if len(found) != 1:
@@ -93,7 +100,7 @@ class InMemoryRuns:
     def _refuse_settled(self, request_id: str) -> None:
         for history in self._histories.values():
             for settled in history.settled.values():
-                if settled.request.startswith(request_id):
+                if request_id and settled.request.startswith(request_id):
                     raise AlreadyDecidedError(history.run_id, settled)
 
     async def events(self, run_id: str) -> Sequence[e.Event]:

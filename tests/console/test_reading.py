@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.console import exits
-from perdure.core.contracts import Choice, Decision, Effect, RequestKind
+from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunState
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns
 from tests.console.conftest import Console
@@ -54,10 +54,12 @@ def test_an_empty_inbox_says_so_and_is_no_error(console: Console) -> None:
 
 
 def test_a_list_is_newest_first_and_tells_what_waits(three: Console) -> None:
-    lines = three("list").stdout.splitlines()
+    head, *lines = three("list").stdout.splitlines()
+    assert head.split() == ["RUN", "STATE", "AGENT", "STARTED", "WHAT"]
     assert [line.split()[0] for line in lines] == ["pay-3", "pay-1", "pay-2"]
     assert "waiting" in lines[0]
-    assert "pay [" in lines[0]
+    assert lines[0].split()[2] == "billing"
+    assert 'approval pay {"amount":30} [' in lines[0]
 
 
 def test_a_list_can_be_narrowed(three: Console) -> None:
@@ -211,3 +213,29 @@ def test_a_history_that_cannot_be_saved_is_an_expected_error(three: Console, tmp
     done = three("trace", "pay-1", "--save", str(tmp_path / "none" / "x.json"))
     assert done.exit_code == exits.NOT_FOUND
     assert "cannot write" in done.stderr
+
+
+def test_a_list_says_why_what_is_stuck_or_failed_is_so(console: Console) -> None:
+    console("start", "stuck", "Hello.", "--id", "stuck-1")
+    console("start", "lost", "Pay.", "--id", "lost-1")
+    told = console("list").stdout
+    assert "stuck: the key is revoked [57ac0000]" in told
+    assert 'unknown pay {"amount":5} [10570000]' in told
+
+
+def test_a_list_tells_reasons_without_class_names(console: Console) -> None:
+    history = History("failed-1")
+    history.open()
+    history.end(RunState.FAILED, reason="ApplicationError: Stopped: stopped by 'ann': no key")
+    broken = History("failed-2")
+    broken.open()
+    broken.end(RunState.FAILED, reason="ValueError: too many")
+    console.world.port = InMemoryRuns([history, broken])
+    told = console("list").stdout
+    assert "stopped by 'ann': no key" in told
+    assert "too many" in told
+    assert "Error" not in told
+
+
+def test_a_list_that_nothing_matches_says_so(three: Console) -> None:
+    assert three("list", "--agent", "nosuch").stderr == "none match\n"

@@ -6,7 +6,8 @@ import pytest
 
 from perdure.console import exits
 from perdure.core.contracts import FINAL_STATES, RunState
-from tests.console.conftest import Console
+from perdure.testing.runs import InMemoryRuns
+from tests.console.conftest import PLAYS, Console
 
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
@@ -32,7 +33,7 @@ def test_a_run_that_waits_when_time_is_over_says_so(console: Console) -> None:
     done = console("run", "leave_desk", "Book.", "--timeout", "0.05")
     assert done.exit_code == exits.WAITING
     assert "perdure approve a1b2c3d4" in done.stderr
-    assert "it goes on: perdure watch leave_desk-" in done.stderr
+    assert "it goes on:\n  perdure watch leave_desk-" in done.stderr
 
 
 def test_yes_answers_approvals_alone(console: Console) -> None:
@@ -115,3 +116,32 @@ def test_a_start_that_cannot_be_is_a_matter_of_usage(
     assert done.exit_code == exits.USAGE
     assert said in " ".join(done.stderr.replace("│", " ").split())
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "start"])
+@pytest.mark.parametrize(
+    ("agent", "task", "said"), [("stuck", "Book.", "agent 'leave_desk'"), ("leave_desk", "Other.", "the task 'Book.'")]
+)
+def test_an_id_that_another_run_has_is_refused(console: Console, verb: str, agent: str, task: str, said: str) -> None:
+    console("start", "leave_desk", "Book.", "--id", "leave-17")
+    done = console(verb, agent, task, "--id", "leave-17")
+    assert done.exit_code == exits.NOT_TAKEN
+    assert said in done.stderr
+    assert "perdure show leave-17" in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_empty_id_starts_nothing(console: Console) -> None:
+    assert console("start", "leave_desk", "Book.", "--id", "").exit_code == exits.USAGE
+    assert json.loads(console("list", "-o", "json").stdout) == []
+
+
+@pytest.mark.parametrize(("workers", "told"), [((), True), (("worker-1",), False), (None, False)])
+def test_a_run_without_a_worker_says_that_it_waits_for_one(
+    console: Console, workers: tuple[str, ...] | None, told: bool
+) -> None:
+    console.world.port = InMemoryRuns(plays=PLAYS, workers=workers)
+    done = console("start", "leave_desk", "Book.", "--id", "leave-17")
+    assert (done.exit_code, done.stdout) == (exits.DONE, "leave-17\n")
+    assert ("no worker is up: the run waits for one" in done.stderr) is told
+    assert ("perdure worker FILE" in console("show", "leave-17").stderr) is told
