@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--yes", action="store_true", help="approve without asking")
     parser.add_argument("--anew", action="store_true", help="begin a new one, also if the last was interrupted")
     parser.add_argument("--scripted", action="store_true", help="use the scripted model, also if a key is set")
+    parser.add_argument("--called", default="perdure", help=argparse.SUPPRESS)  # how perdure was started
     return parser
 
 
@@ -88,6 +90,7 @@ async def _interruptible(voice: Voice, asked: argparse.Namespace) -> int:
 
 async def _perform(voice: Voice, asked: argparse.Namespace) -> int:
     with demo_folder() as folder:
+        voice.screen.program = f"PERDURE_STATE={shlex.quote(str(folder.path))} {asked.called}"
         left = folder.unfinished()
         going_on = left is not None and not asked.anew
         play = left if left and going_on else _begin(folder, chosen_model(os.environ, scripted=asked.scripted))

@@ -8,7 +8,6 @@ import asyncio
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from shlex import quote
 from typing import Final
 
 from examples.demo import prompt
@@ -200,7 +199,8 @@ class Show:
 
     async def _asked(self, request: Request) -> tuple[Choice, str, str]:
         """Ends when a person has answered; cancelled when somebody else was faster."""
-        self.voice.say(f"Or from another terminal: PERDURE_STATE={quote(str(self.folder.path))} perdure inbox")
+        self.voice.say("Or from another terminal:")
+        self.voice.lines([text.next_command("inbox"), BLANK])
         while True:
             choice, words = await answered(request.kind, self._line)
             if choice:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from rich.live import Live
 from rich.text import Text
 
-from perdure.console.screen import Screen
+from perdure.console.screen import Screen, link
 from perdure.traces.lines import BLANK, Line, Span, said
 
 _BAR = "▌ "
@@ -49,7 +49,7 @@ class Voice:
 
     def link(self, url: str) -> None:
         """On one line, however long: a terminal wraps it without breaking it."""
-        self.screen.out.print(Text(f"  {url}", style="bold"), soft_wrap=True)
+        self.screen.show([link(url)])
 
     def prompt(self, text: str) -> None:
         """Without a line's end: what is typed stands behind it. Then say `answered`."""

@@ -43,6 +43,7 @@ def agents(
         typer.Argument(metavar="[FILES] | show NAME [FILES]", help="Files or modules (else those in $PERDURE_AGENTS)."),
     ] = None,
     output: OutputOption = Output.TEXT,
+    keys: Annotated[bool, typer.Option("--keys", hidden=True, help="Warn of keys that are not set.")] = False,
 ) -> None:
     """The agents there are, and what makes their tools hard to use. With `show NAME`: all that a run is opened with.
 
@@ -57,17 +58,19 @@ def agents(
         case ["show"]:
             raise typer.BadParameter("say which: perdure agents show NAME [FILES]")
         case files:
-            at.do(_list(at, files, output))
+            at.do(_list(at, files, output, keys=keys))
 
 
-async def _list(at: Desk, files: Sequence[str], output: Output) -> int:
-    found = at.world.agents(files).values()
+async def _list(at: Desk, files: Sequence[str], output: Output, *, keys: bool) -> int:
+    agents = at.world.agents(files)
     if output is not Output.TEXT:
-        at.screen.data([_document(agent) for agent in found], output)
+        at.screen.data([_document(agent) for agent in agents.values()], output)
         return exits.DONE
-    for agent in found:
+    for agent in agents.values():
         at.screen.show(_heading(agent))
         at.screen.hint(*_warnings(agent))
+    if keys:
+        at.screen.hint(*_keyless(agents))
     return exits.DONE
 
 
@@ -155,7 +158,13 @@ async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
     else:
         at.screen.show(line for finding in found for line in _told(finding))
         wrong = sum(finding.ok is False for finding in found)
-        at.screen.hint(f"{wrong} of {len(found)} need mending" if wrong else "nothing needs mending")
+        at.screen.hint(
+            f"{wrong} of {len(found)} need mending"
+            if wrong > 1
+            else f"1 of {len(found)} needs mending"
+            if wrong
+            else "nothing needs mending"
+        )
     return exits.SETUP if any(finding.ok is False for finding in found) else exits.DONE
 
 
@@ -184,11 +193,27 @@ def _agents(at: Desk, files: Sequence[str]) -> tuple[Mapping[str, Agent], Findin
 
 def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
     """The keys that count are the worker's: where one runs already, a key missing here need not be wrong."""
-    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
-        keys = _KEYS.get(protocol, ())
+    for protocol, keys in _wanted(agents):
         held = next((key for key in keys if os.environ.get(key)), "")
         if held or not keys:
-            yield Finding(f"key for {protocol}", True, held or "none needed")
+            told = f"{held} is set in this terminal; only the vendor knows if it is right" if held else "none needed"
+            yield Finding(f"key for {protocol}", True, told)
         else:
             wanted = f"export {keys[0]}=..., then start the worker anew"
             yield Finding(f"key for {protocol}", None if served else False, "none in this terminal", wanted)
+
+
+def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each protocol that these agents speak, and the variables that may hold a key for it."""
+    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
+        yield protocol, _KEYS.get(protocol, ())
+
+
+def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:
+    """What a worker started from here would lack."""
+    for protocol, keys in _wanted(agents):
+        if keys and not any(os.environ.get(key) for key in keys):
+            names = ", ".join(inert.line(agent.name) for agent in agents.values() if agent.protocol == protocol)
+            told = f"{keys[0]} is not set: runs of {names} will be stuck. Set it, or play a model from a script:"
+            yield Line((Span(told),), Span("warning", "warn"), 2, 11)
+            yield Line((Span("perdure model --help", "command"),), Span(""), 2, 11)

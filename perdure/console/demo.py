@@ -8,6 +8,7 @@ import os
 import typer
 
 from perdure import _home
+from perdure.console.desk import desk
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,5 +24,5 @@ def demo(context: typer.Context) -> None:
     perdure demo --yes      approve without asking
     perdure demo --help     more
     """
-    command = _home.command("examples.demo", *context.args)
+    command = _home.command("examples.demo", "--called", desk(context).screen.program, *context.args)
     os.execv(command[0], command)

@@ -6,6 +6,8 @@ that `--help` and `agents` answer at once.
 
 import asyncio
 import os
+import shlex
+import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -69,9 +71,23 @@ def main() -> None:
     os._exit(code)
 
 
+def program() -> str:
+    """How perdure was started, as a shell takes it: commands that we suggest are to work when they are copied."""
+    started = sys.argv[0] if sys.argv else ""
+    if os.path.basename(started) == "client.py" and not os.path.isabs(started):
+        return f"python {shlex.quote(started)}"
+    found = shutil.which("perdure")
+    if os.path.basename(started) != "perdure" or (found and os.path.realpath(found) == os.path.realpath(started)):
+        return "perdure"
+    near = os.path.relpath(started)
+    if near.startswith(os.pardir):
+        return shlex.quote(started)
+    return shlex.quote(near if os.sep in near else os.path.join(os.curdir, near))
+
+
 def _code() -> int:
     try:
-        app(lambda: Desk(Real()))()
+        app(lambda: Desk(Real(), screen.Screen(program=program())))()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else exits.BUG
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -127,7 +143,7 @@ class Real(World):
         server = DevServer(on_wait=lambda seconds: told(f"Temporal is starting ({seconds:.0f} s)"))
         try:
             found = await server.start()
-        except DevServerError as error:
+        except (DevServerError, OSError) as error:
             raise SetupError(f"the embedded Temporal server does not start: {error}") from None
         try:
             yield f"Temporal on {found.address}, its page on {found.ui_url}; state in {found.folder}"

@@ -16,7 +16,8 @@ from perdure.console.desk import Desk, desk
 from perdure.console.port import RunsPort, UnreachableError
 from perdure.core import inert
 from perdure.core.contracts import RunState
-from perdure.tools.discovery import VARIABLE, separated
+from perdure.tools.discovery import VARIABLE, AgentLoadError, separated
+from perdure.traces import text
 from perdure.traces.lines import Line, Span
 
 FilesArgument = Annotated[
@@ -46,7 +47,16 @@ def worker(context: typer.Context, files: FilesArgument = None) -> None:
 
 
 async def _work(at: Desk, files: Sequence[str]) -> int:
-    return exits.SETUP if await at.world.work(files) else exits.DONE
+    if not await at.world.work(files):
+        return exits.DONE
+    try:  # it has said what is wrong; which code that means is found by looking again
+        at.world.agents(files)
+        await at.world.runs()
+    except UnreachableError:
+        return exits.UNREACHABLE
+    except AgentLoadError:
+        pass
+    return exits.SETUP
 
 
 def model(
@@ -66,11 +76,11 @@ def dev(context: typer.Context, files: FilesArgument = None) -> None:
     """A Temporal server and a worker in one terminal; what you save is served at once.
 
     A file that does not load any more is told, and the worker goes on with what it has. Runs outlive all of it: stop
-    and start as you like.
+    and start as you like. Ctrl-C is how it is meant to end: exit code 0.
 
     \b
-    perdure dev refunds.py            then, in another terminal:
-    perdure run refunds 'Order 17 arrived broken'
+    perdure dev leave_desk.py         then, in another terminal:
+    perdure run leave-desk 'Book me 3 days from 14 December'
     """
     at = desk(context)
     at.do(_dev(at, files or []))
@@ -105,6 +115,7 @@ class Bench:
         self._at, self._files = at, files
         self.worker: asyncio.subprocess.Process | None = None
         self._leaving: set[asyncio.Task[None]] = set()
+        self._warned = ""
 
     async def serve(self) -> None:
         """To be cancelled. What is saved while files are being loaded counts, too."""
@@ -142,21 +153,31 @@ class Bench:
             return
         old, self.worker = self.worker, await self._spawn("worker", *self._files)
         if old is None:
-            self._at.screen.hint("in another terminal: perdure run AGENT 'TASK', perdure inbox; here Ctrl-C ends it")
+            commands = (text.next_command(verb) for verb in ("run AGENT 'TASK'", "inbox"))
+            self._at.screen.hint("in another terminal (here Ctrl-C ends it):", *commands)
         else:
             task = asyncio.create_task(_end(old))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
     async def _loads(self) -> bool:
-        """Whether the files load: tried in a process of its own, which then tells what is wrong or what there is."""
-        trial = await self._spawn("agents", *self._files)
-        return await trial.wait() == exits.DONE
+        """Whether the files load: tried in a process of its own, which then tells what is wrong or what there is.
 
-    async def _spawn(self, *words: str) -> asyncio.subprocess.Process:
+        Warnings that were told before are not told again.
+        """
+        trial = await self._spawn("agents", "--keys", *self._files, stderr=asyncio.subprocess.PIPE)
+        _, told = await trial.communicate()
+        warned = told.decode(errors="replace").rstrip("\n")
+        if warned and (trial.returncode != exits.DONE or warned != self._warned):
+            self._at.screen.hint(*map(inert.line, warned.split("\n")))
+        if trial.returncode == exits.DONE:
+            self._warned = warned
+        return trial.returncode == exits.DONE
+
+    async def _spawn(self, *words: str, stderr: int | None = None) -> asyncio.subprocess.Process:
         """In a session of its own: Ctrl-C is for us, and we tell it."""
         return await asyncio.create_subprocess_exec(
-            *self._at.world.command(*words), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            *self._at.world.command(*words), stdin=asyncio.subprocess.DEVNULL, stderr=stderr, start_new_session=True
         )
 
     async def close(self) -> None:
@@ -194,6 +215,7 @@ async def _announce(at: Desk) -> None:
                     if request.id not in told:
                         told.add(request.id)
                         about = inert.line(request.tool) or "the model"
-                        text = f"{about} in {inert.line(row.run_id)}: perdure show {inert.line(request.id)}"
-                        at.screen.hint(Line((Span(text),), Span("waits", "ask"), 0, 7))
+                        words = f"{about} in {inert.line(row.run_id)}:"
+                        at.screen.hint(Line((Span(words),), Span("waits", "ask"), 0, 7))
+                        at.screen.hint(text.next_command("show", request.id))
         await asyncio.sleep(_LOOK_AGAIN)

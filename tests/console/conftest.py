@@ -23,6 +23,7 @@ from perdure.traces.events import Event
 class InMemoryWorld(World):
     port: InMemoryRuns
     reachable: bool = True
+    worked: int = 0
     findings: list[Finding] = field(default_factory=list)
     saved: Mapping[str, Sequence[Event]] = field(default_factory=dict)
 
@@ -52,7 +53,7 @@ class InMemoryWorld(World):
             yield finding
 
     async def work(self, specs: Sequence[str]) -> int:
-        return 0
+        return self.worked
 
     def command(self, *words: str) -> Sequence[str]:
         return ["true", *words]

@@ -20,9 +20,10 @@ from tests.console.conftest import InMemoryWorld
 # Stands for both verbs: `agents` fails for a broken file; `worker` says what it serves, until it is told to go.
 VERB = """
 import pathlib, signal, sys
-verb, log, file = sys.argv[1:]
+verb, log, *_, file = sys.argv[1:]
 text = pathlib.Path(file).read_text()
 if verb == "agents":
+    print("a warning of", text.partition(" ")[0], file=sys.stderr)
     sys.exit(11 if "broken" in text else 0)
 with open(log, "a") as out:
     out.write(f"serves {text}\\n")
@@ -78,6 +79,25 @@ async def test_a_change_is_served_and_a_broken_one_is_not(tmp_path: Path) -> Non
         await until(lambda: bench.worker is not first)
 
     await settled(bench, work)
+
+
+async def test_a_warning_is_told_anew_only_when_it_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    file, log = folder / "agent.py", tmp_path / "log"
+    file.write_text("one a")
+    log.touch()
+    told = io.StringIO()
+    bench = Bench(Desk(DevWorld(InMemoryRuns(), log=log), Screen(err=Console(file=told))), [str(file)])
+
+    async def work() -> None:
+        for text in ("one a", "one b", "two c"):
+            file.write_text(text)
+            await until(lambda text=text: f"serves {text}" in log.read_text())  # type: ignore[misc]
+
+    await settled(bench, work)
+    assert told.getvalue().count("a warning of one") == 1
+    assert told.getvalue().count("a warning of two") == 1
 
 
 async def test_a_worker_that_dies_is_followed_by_another(tmp_path: Path) -> None:

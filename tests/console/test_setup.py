@@ -10,6 +10,7 @@ import pytest
 
 from perdure.console import exits
 from perdure.console.desk import Finding
+from perdure.console.entry import program
 from tests.console.conftest import Console
 
 ROOT = Path(__file__).parent.parent.parent
@@ -106,6 +107,65 @@ def test_help_teaches_with_examples_and_exit_codes(console: Console) -> None:
 
 def test_a_wrong_option_is_a_usage_error(console: Console) -> None:
     assert console("list", "--nope").exit_code == exits.USAGE
+
+
+def test_a_missing_key_is_told_where_a_worker_would_lack_it(
+    console: Console, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    told = console("agents", "--keys", agent).stderr
+    assert "ANTHROPIC_API_KEY is not set: runs of refunds will be stuck" in told
+    assert "perdure model --help" in told
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sentinel-key")
+    assert "ANTHROPIC_API_KEY" not in console("agents", "--keys", agent).stderr
+
+
+def test_doctor_claims_of_a_key_no_more_than_it_knows(
+    console: Console, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sentinel-key")
+    assert "only the vendor knows if it is right" in console("doctor", agent).stdout
+
+
+@pytest.mark.parametrize(
+    ("reachable", "file", "code"),
+    [(False, True, exits.UNREACHABLE), (True, True, exits.SETUP), (False, False, exits.SETUP)],
+)
+def test_a_worker_that_does_not_start_says_by_its_code_why(
+    console: Console, agent: str, tmp_path: Path, reachable: bool, file: bool, code: int
+) -> None:
+    console.world.reachable, console.world.worked = reachable, 1
+    assert console("worker", agent if file else str(tmp_path / "none.py")).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("started", "named"),
+    [
+        ("bin/perdure", "bin/perdure"),
+        ("{here}/bin/perdure", "bin/perdure"),
+        ("{here}/my bin/perdure", "'my bin/perdure'"),
+        ("/opt/x/bin/perdure", "/opt/x/bin/perdure"),
+        ("client.py", "python client.py"),
+        ("/somewhere/client.py", "perdure"),
+        ("", "perdure"),
+    ],
+)
+def test_commands_are_suggested_as_perdure_was_started(
+    started: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(sys, "argv", [started.format(here=tmp_path)])
+    assert program() == named
+
+
+def test_perdure_on_the_path_is_just_perdure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tmp_path / "perdure"
+    found.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(found)])
+    assert program() == "perdure"
 
 
 def perdure(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
