@@ -50,7 +50,7 @@ def told(came: Came, seen: Trace, request: Request) -> list[Line]:
     if came.again:
         return _asks(came.again.request, request)
     if came.what == "ended" and seen.outcome:
-        why = f": {text.reason(seen.outcome.reason)}" if seen.outcome.reason else ""
+        why = f": {text.because(seen)}" if seen.outcome.reason else ""
         return [_line("run", f"ended as {seen.outcome.state}{why}", text.TONES.get(seen.outcome.state, "plain"))]
     if came.call:
         tone = text.TONES.get(came.call.state, "label")

@@ -48,8 +48,8 @@ def agents(
     """The agents there are, and what makes their tools hard to use. With `show NAME`: all that a run is opened with.
 
     \b
-    perdure agents refunds.py
-    perdure agents show refunds refunds.py
+    perdure agents leave_desk.py
+    perdure agents show leave-desk leave_desk.py
     """
     at = desk(context)
     match words or []:
@@ -142,7 +142,7 @@ def doctor(context: typer.Context, files: FilesArgument = None, output: OutputOp
     """What is wrong with the set-up, and the next command. Changes nothing.
 
     \b
-    perdure doctor refunds.py
+    perdure doctor leave_desk.py
     """
     at = desk(context)
     at.do(_doctor(at, files or [], output))
@@ -158,13 +158,7 @@ async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
     else:
         at.screen.show(line for finding in found for line in _told(finding))
         wrong = sum(finding.ok is False for finding in found)
-        at.screen.hint(
-            f"{wrong} of {len(found)} need mending"
-            if wrong > 1
-            else f"1 of {len(found)} needs mending"
-            if wrong
-            else "nothing needs mending"
-        )
+        at.screen.hint(f"{wrong} of {len(found)} to be mended" if wrong else "nothing needs mending")
     return exits.SETUP if any(finding.ok is False for finding in found) else exits.DONE
 
 

@@ -164,6 +164,9 @@ async def _decide(
     settled = await runs.decide(row.run_id, decision)
     if settled is None:
         at.screen.hint("no worker answers: the decision is left with the run, and takes effect when one is up")
+        if output is not Output.TEXT:
+            left = {"request": request.id, "choice": choice, "by": decision.by, "left": True}
+            at.screen.data([document.plain(left)], output, one=True)
         return exits.WAITING
     after = await within(_PATIENCE, _aftermath(runs, row.run_id, request, settled)) if wait else None
     _report(at, settled, output, after, request)
@@ -245,17 +248,18 @@ def cancel(
     context: typer.Context,
     run: RunArgument,
     reason: ReasonOption = "",
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Stop a run. Its tools are told and waited for; the trace then says what did and did not happen.
 
     \b
-    perdure cancel leave_desk-7f3a --reason 'booked by phone'
+    perdure cancel leave-desk-7f3a --reason 'booked by phone'
     """
     at = desk(context)
-    at.do(_cancel(at, run, reason))
+    at.do(_cancel(at, run, reason, output))
 
 
-async def _cancel(at: Desk, run: str, reason: str) -> int:
+async def _cancel(at: Desk, run: str, reason: str, output: Output) -> int:
     runs = await at.world.runs()
     row = await runs.find(run)
     if row.state in FINAL_STATES:
@@ -264,5 +268,7 @@ async def _cancel(at: Desk, run: str, reason: str) -> int:
         await runs.cancel(row.run_id, reason=reason)
     except RunNotFoundError:
         raise DecisionRefusedError(f"run {row.run_id!r} ended just now. Nothing was cancelled") from None
+    if output is not Output.TEXT:
+        at.screen.data([{"run_id": row.run_id, "asked": "cancel", "reason": reason}], output, one=True)
     at.screen.hint("asked to stop:", text.next_command("watch", row.run_id))
     return exits.DONE

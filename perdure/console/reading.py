@@ -47,7 +47,7 @@ def list_runs(
 
     \b
     perdure list --state waiting
-    perdure list --agent leave_desk -o jsonl
+    perdure list --agent leave-desk -o jsonl
     """
     at = desk(context)
     at.do(_list(at, state, agent, limit, output))
@@ -165,7 +165,7 @@ def show(
     """Where a run stands: its task, what waits, its latest turn, its answer. Or one request, whole.
 
     \b
-    perdure show leave_desk-7f3a
+    perdure show leave-desk-7f3a
     perdure show a1b2c3d4
     """
     at = desk(context)
@@ -232,8 +232,8 @@ def trace_run(
     """Every turn, thought, call, observation, attempt and decision of a run, from its history alone.
 
     \b
-    perdure trace leave_desk-7f3a --full
-    perdure trace leave_desk-7f3a --save history.json
+    perdure trace leave-desk-7f3a --full
+    perdure trace leave-desk-7f3a --save history.json
     perdure trace --file history.json -o json
     """
     at = desk(context)

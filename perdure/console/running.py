@@ -54,9 +54,9 @@ def run(
     """Start a run and follow it: progress on stderr, the answer on stdout. The exit code tells how it ended.
 
     \b
-    perdure run leave_desk 'Book me 3 days from 14 December'
+    perdure run leave-desk 'Book me 3 days from 14 December'
     perdure run billing 'Pay invoice 17' --id invoice-17 --timeout 60
-    perdure run leave_desk - < task.txt -o json
+    perdure run leave-desk - < task.txt -o json
     """
     at = desk(context)
     at.do(_run(at, agent, _read(task), run_id, wait, timeout, prompt, yes, output))
@@ -88,8 +88,8 @@ def watch(
     """Tell a run from its beginning, and on as it happens, to its end.
 
     \b
-    perdure watch leave_desk-7f3a
-    perdure watch leave_desk-7f3a -o jsonl     every event as a line
+    perdure watch leave-desk-7f3a
+    perdure watch leave-desk-7f3a -o jsonl     every event as a line
     """
     at = desk(context)
     at.do(_watch(at, run, timeout, prompt, output))

@@ -40,7 +40,7 @@ def worker(context: typer.Context, files: FilesArgument = None) -> None:
     """Serve agents until SIGTERM or Ctrl-C; running tools are let finish. Run as many as you like.
 
     \b
-    perdure worker refunds.py billing.agents
+    perdure worker leave_desk.py billing.agents
     """
     at = desk(context)
     at.do(_work(at, files or []))
@@ -66,7 +66,7 @@ def model(
     """Serve a scripted model over HTTP, as strict as the vendors. `perdure model --help` documents scripts."""
     from perdure.testing.__main__ import main  # a server: nothing that other verbs should load
 
-    raise typer.Exit(main(words or []))
+    raise typer.Exit(main(words or [], prog="perdure model"))
 
 
 # --- dev --------------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from perdure.testing.script_file import FORMAT, load_scripts
 from perdure.testing.server import ScriptedModel
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns its exit code: 0 after Ctrl-C, 2 for a wrong script or an unusable address."""
-    asked = _parser().parse_args(given)
+def main(given: Sequence[str] | None = None, *, prog: str = "python -m perdure.testing") -> int:
+    """Runs the command, `prog` in its help. Returns 0 after Ctrl-C, 2 for a wrong script or an unusable address."""
+    asked = _parser(prog).parse_args(given)
     try:
         scripts = load_scripts(asked.script, asked.model)
         model = ScriptedModel(
@@ -38,9 +38,9 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m perdure.testing",
+        prog=prog,
         description="Serves a scripted model over HTTP: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions.",
         epilog=FORMAT,
         formatter_class=argparse.RawDescriptionHelpFormatter,

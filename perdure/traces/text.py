@@ -37,6 +37,7 @@ TONES: Final[dict[str, Style]] = {
     **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
     **dict.fromkeys(("waiting", "approval"), "ask"),
 }
+_SAME: Final = 200  # characters by which a reason is known again; an outcome's is cut
 _EFFECTS: Final = {
     Effect.READ: "it changes nothing",
     Effect.IDEMPOTENT: "at most one effect, however often it is tried",
@@ -91,8 +92,15 @@ def _kept(trace: Trace, view: View) -> Iterator[Line]:
         return
     last = asked[-1]
     if not last.settled or last.settled.choice is Choice.STOP:
-        told = trace.outcome.reason if last.request.reason in trace.outcome.reason else ""
-        yield from _asked([last], view, said_before=told)
+        yield from _asked([last], view)
+
+
+def because(trace: Trace) -> str:
+    """Why a run ended so, without repeating what it was stuck on where that is shown before."""
+    told = trace.outcome.reason if trace.outcome else ""
+    for asked in trace.all_asked:
+        told = told.partition(f": {asked.request.reason[:_SAME]}")[0] if asked.request.reason else told
+    return reason(told)
 
 
 def heading(trace: Trace, view: View) -> Iterator[Line]:
@@ -236,7 +244,10 @@ def _happened(
     reasons = {each.request.reason for each in asked if each.request.kind is not RequestKind.APPROVAL}
     tries = [(each.ended or each.scheduled, list(_try(each, reasons))) for each in executions]
     shown = [each for each in asked if not (apart and each.until is None)]
-    questions = [(each.request.since, list(_asked([each], view))) for each in shown]
+    before = ["", *(each.request.reason for each in shown)]
+    questions = [
+        (each.request.since, list(_asked([each], view, before=last))) for each, last in zip(shown, before, strict=False)
+    ]
     for _, lines in sorted([*tries, *questions], key=lambda each: each[0]):
         yield from lines
 
@@ -260,11 +271,13 @@ def attempt(number: int, worker: str, last_failure: str) -> str:
 # --- requests and decisions -------------------------------------------------------------------------------------------
 
 
-def _asked(asked: Iterable[Asked], view: View, *, said_before: str = "") -> Iterator[Line]:
+def _asked(asked: Iterable[Asked], view: View, *, before: str = "") -> Iterator[Line]:
+    """Requests and what was said to them. `before`: the reason of the request before, not told twice."""
     for each in asked:
         wanted = each.request
-        if wanted.kind is not RequestKind.APPROVAL and not said_before:
-            yield from _field(wanted.kind.value, reason(wanted.reason, view.limit), "ask")
+        if wanted.kind is not RequestKind.APPROVAL:
+            why = "again, for the same reason" if wanted.reason == before else reason(wanted.reason, view.limit)
+            yield from _field(wanted.kind.value, why, "ask")
         for ruling in each.rulings:
             yield from _field("decided" if ruling.accepted else "said", ruled(ruling, each, view))
         if each.until is None:
@@ -376,7 +389,7 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
     tone = TONES.get(outcome.state, "plain")
     yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=_COLUMN)
     if outcome.reason:
-        yield from _field("because", reason(outcome.reason), tone=tone)
+        yield from _field("because", because(trace), tone=tone)
     for line in outcome.report:
         yield from _field("left", inert.line(line))
     if trace.unsupported:

@@ -208,7 +208,7 @@ def test_a_stop_says_how_the_run_ended_and_show_keeps_why(console: Console) -> N
     console("start", "still_stuck", "Hello.", "--id", "hello-1")
     done = console("answer", "57ac0000", "stop", "--reason", "no longer needed")
     assert done.exit_code == exits.DONE
-    assert "run      ended as failed: stopped by 'ann': the key is revoked" in done.stdout
+    assert "run      ended as failed: stopped by 'ann'\n" in done.stdout
     told = console("show", "hello-1").stdout
     assert "stop by ann" in told
     assert "no longer needed" in told
@@ -220,3 +220,8 @@ def test_a_stop_says_how_the_run_ended_and_show_keeps_why(console: Console) -> N
 @pytest.mark.parametrize("verb", ["show", "trace", "watch", "cancel"])
 def test_an_empty_id_names_no_run(waiting: Console, verb: str) -> None:
     assert waiting(verb, "").exit_code == exits.USAGE
+
+
+def test_cancelling_as_json_names_the_run(waiting: Console) -> None:
+    told = json.loads(waiting("cancel", "leave", "--reason", "by phone", "-o", "json").stdout)
+    assert told == {"run_id": "leave-17", "asked": "cancel", "reason": "by phone"}

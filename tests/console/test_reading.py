@@ -190,6 +190,15 @@ def test_attempts_and_questions_stand_in_the_order_of_time_and_once(console: Con
     assert told.count("revoked (1)") == 1
 
 
+def test_a_reason_that_comes_again_is_told_once(console: Console) -> None:
+    console("start", "still_stuck", "Hello.", "--id", "hello-1")
+    for request, choice in (("57ac0000", "retry"), ("57ac2222", "stop")):
+        console("answer", request, choice)
+    told = console("trace", "hello-1").stdout
+    assert told.count("the key is revoked") == 1
+    assert "stuck    again, for the same reason" in told
+
+
 def test_a_cancelled_run_says_why_and_what_it_was_stuck_on(console: Console) -> None:
     history = History("hello-1")
     history.open()

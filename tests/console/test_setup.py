@@ -105,6 +105,10 @@ def test_help_teaches_with_examples_and_exit_codes(console: Console) -> None:
     assert "perdure approve a1b2c3d4" in console("approve", "--help").stdout
 
 
+def test_the_help_of_the_model_names_the_verb(console: Console) -> None:
+    assert console("model", "--help").stdout.startswith("usage: perdure model ")
+
+
 def test_a_wrong_option_is_a_usage_error(console: Console) -> None:
     assert console("list", "--nope").exit_code == exits.USAGE
 
