@@ -145,7 +145,7 @@ async def _decide(
     except AlreadyDecidedError as already:
         return _again(at, already.settled, choice, output)
     if choice not in CHOICES[request.kind]:
-        fit = " or ".join(text.command(request.id, each) for each in CHOICES[request.kind])
+        fit = " or ".join(f"`{text.command(request.id, each)}`" for each in CHOICES[request.kind])
         raise DecisionRefusedError(f"request {request.id!r} is of kind {request.kind}: {fit}")
     if len(by or at.operator) > MOST_NAMED:
         raise typer.BadParameter(f"PERDURE_OPERATOR has more than {MOST_NAMED} characters: give a name with --by")

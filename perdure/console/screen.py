@@ -60,6 +60,8 @@ class Screen:
         self._write(self.err, (line if isinstance(line, Line) else Line((Span(line),)) for line in lines))
 
     def error(self, text: str) -> None:
+        """What went wrong, expected as it is. Commands in it stand between backticks."""
+        text = text.replace(f"`{_OURS}", f"`{self.program} ")
         for number, row in enumerate(text.split("\n")):
             self.hint(Line((Span(row),), Span("" if number else "perdure:", "bad"), 0, 9))
 

@@ -51,6 +51,7 @@ async def survey() -> AsyncIterator[Finding]:
         yield await _namespace(client)
         yield await _attributes(client)
         yield await _pollers(client)
+        yield await _served(client)
         yield await _stuck(client)
     except (RPCError, UnreachableError) as error:
         yield Finding("server", False, f"{address()} answers, and refuses: {error}", "temporal operator cluster health")
@@ -100,16 +101,18 @@ async def _pollers(client: Client) -> Finding:
         return Finding(
             "workers", False, f"nobody serves task queue {TASK_QUEUE!r}: runs stand still", "perdure worker FILE"
         )
-    if names := unlike(there):
-        told = f"workers on task queue {TASK_QUEUE!r} serve different agents ({listed(there)}): a run may reach one"
-        every = " or ".join(map(repr, names))
-        return Finding(
-            "workers",
-            False,
-            f"{told} that lacks {every}, and be stuck. Start each with the files of all agents, and end the others",
-            "perdure worker FILE FILE ...",
-        )
     return Finding("workers", True, f"on task queue {TASK_QUEUE!r}: {listed(there)}")
+
+
+async def _served(client: Client) -> Finding:
+    there = await workers(client, TASK_QUEUE)
+    if names := unlike(there):
+        lacking = " or ".join(map(repr, names))
+        told = (
+            f"workers on one task queue serve different ones: a run may reach a worker that lacks {lacking}, and wait"
+        )
+        return Finding("served agents", False, f"{told} as stuck", "perdure worker FILE FILE ...")
+    return Finding("served agents", True, "every worker that says which serves the same")
 
 
 def unlike(identities: Sequence[str]) -> Sequence[str]:

@@ -6,7 +6,7 @@ are never cut. Observations and thoughts are, at `limit` characters each, and th
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final
@@ -197,11 +197,13 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
         yield from _field("", f"the model called it {inert.line(call.asked_name)}", "dim")
     if call.verdict == "ask":
         yield from _field("asks", inert.line(call.reason), "ask")
-    if len(call.executions) > 1:
+    in_doubt = call.state == "unknown" or any(each.request.kind is RequestKind.UNKNOWN for each in call.asked)
+    if len(call.executions) > 1 and not in_doubt:
         yield from _field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
-    if call.key and (call.state == "unknown" or any(each.request.kind is RequestKind.UNKNOWN for each in call.asked)):
-        yield from sent(call, view)
-    yield from _happened(call.executions, call.asked, view)
+    if call.key and in_doubt:
+        yield from _field("key", inert.line(call.key))
+    sendings = [(each.begun or each.scheduled, list(_sending(each, view))) for each in call.executions if in_doubt]
+    yield from _happened(call.executions, call.asked, view, also=sendings)
     if call.observation is not None:
         yield from _field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
@@ -212,11 +214,16 @@ def sent(call: TracedCall, view: View) -> Iterator[Line]:
     """What one needs to look a call up where it may have taken effect: its key, when it was sent, and to whom."""
     yield from _field("key", inert.line(call.key))
     for each in call.executions:
-        if each.begun:
-            told = f"{view.stamp(each.begun)} to worker {inert.line(each.worker)} ({inert.line(each.activity_id)})"
-        else:
-            told = f"{view.stamp(each.scheduled)}; which worker took it, if any, is not recorded"
-        yield from _field("sent", told)
+        yield from _sending(each, view)
+
+
+def _sending(execution: Execution, view: View) -> Iterator[Line]:
+    activity = inert.line(execution.activity_id)
+    if execution.begun:
+        told = f"{view.stamp(execution.begun)} to worker {inert.line(execution.worker)} ({activity})"
+    else:
+        told = f"{view.stamp(execution.scheduled)} ({activity}); which worker took it, if any, is not recorded"
+    yield from _field("sent", told)
 
 
 def took(executions: tuple[Execution, ...]) -> str:
@@ -237,9 +244,14 @@ def call_lines(tool: str, arguments: str, effect: Effect, facts: str = "", label
 
 
 def _happened(
-    executions: Iterable[Execution], asked: Iterable[Asked], view: View, *, apart: bool = False
+    executions: Iterable[Execution],
+    asked: Iterable[Asked],
+    view: View,
+    *,
+    also: Sequence[tuple[datetime, list[Line]]] = (),
+    apart: bool = False,
 ) -> Iterator[Line]:
-    """Attempts worth a word, and who was asked, in the order of time. What is said twice is told once."""
+    """Attempts worth a word, who was asked, and what else there is, in the order of time. A reason is told once."""
     asked = list(asked)
     reasons = {each.request.reason for each in asked if each.request.kind is not RequestKind.APPROVAL}
     tries = [(each.ended or each.scheduled, list(_try(each, reasons))) for each in executions]
@@ -248,7 +260,7 @@ def _happened(
     questions = [
         (each.request.since, list(_asked([each], view, before=last))) for each, last in zip(shown, before, strict=False)
     ]
-    for _, lines in sorted([*tries, *questions], key=lambda each: each[0]):
+    for _, lines in sorted([*also, *tries, *questions], key=lambda each: each[0]):
         yield from lines
 
 
