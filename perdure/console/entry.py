@@ -12,9 +12,10 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import perdure
 from perdure import _home
@@ -29,10 +30,30 @@ if TYPE_CHECKING:
     from perdure.temporal.runs import Runs
 
 
+class _Verb(TyperCommand):
+    """A flag takes no value, and its help says none."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_value(super().get_params(ctx))
+
+
+class _Verbs(TyperGroup):
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_value(super().get_params(ctx))
+
+
+def _flags_without_value(params: list[Any]) -> list[Any]:
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return params
+
+
 def app(desk: Callable[[], Desk]) -> typer.Typer:
     """The verbs, over a desk that is made when one is called."""
     verbs = typer.Typer(
         name="perdure",
+        cls=_Verbs,
         help="Durable ReAct agents on Temporal: runs that outlive their process, side effects that people approve.",
         epilog=exits.TOLD,
         no_args_is_help=True,
@@ -50,6 +71,8 @@ def app(desk: Callable[[], Desk]) -> typer.Typer:
 
     for group in (running, reading, deciding, serving, checking, demo):
         group.add_to(verbs)
+    for registered in verbs.registered_commands:
+        registered.cls = _Verb
     return verbs
 
 

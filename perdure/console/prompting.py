@@ -73,7 +73,7 @@ class Prompter:
             self._desk.screen.hint(
                 *(line for one in asked for line in text.request(seen, one, self._desk.view(), commands=False))
             )
-            choice, words = await answered(request.kind, line)
+            choice, words = await answered(request.kind, line, later=" (nothing: later)")
         if choice is None:
             self._desk.screen.hint("left waiting, and still following (Ctrl-C ends that). To decide later:")
             self._desk.screen.hint(text.next_command("show", request.id))
@@ -92,12 +92,15 @@ class Prompter:
 Ask = Callable[[str], Awaitable[str]]
 
 
-async def answered(kind: RequestKind, ask: Ask) -> tuple[Choice | None, str]:
-    """What the operator chooses, with words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line."""
+async def answered(kind: RequestKind, ask: Ask, *, later: str = "") -> tuple[Choice | None, str]:
+    """What the operator chooses, with words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line.
+
+    `later` is what is said of an empty line.
+    """
     if kind is RequestKind.APPROVAL:
-        return await _approval(ask)
+        return await _approval(ask, later)
     fit = CHOICES[kind]
-    while said := (await ask(f"{', '.join(fit)} (nothing: later) > ")).strip():
+    while said := (await ask(f"{', '.join(fit)}{later} > ")).strip():
         word, _, words = said.partition(" ")
         choice = next((each for each in fit if word.lower() == each), None)
         if choice is Choice.HAPPENED and not words.strip():
@@ -108,9 +111,9 @@ async def answered(kind: RequestKind, ask: Ask) -> tuple[Choice | None, str]:
     return None, ""
 
 
-async def _approval(ask: Ask) -> tuple[Choice | None, str]:
+async def _approval(ask: Ask, later: str) -> tuple[Choice | None, str]:
     """Only a plain yes or no decides. Anything else may be a reason, so that is asked: `ok` is no rejection."""
-    while said := (await ask("approve? y, n, or why not (nothing: later) > ")).strip():
+    while said := (await ask(f"approve? y, n, or why not{later} > ")).strip():
         if said.lower() in _WORDS:
             return _WORDS[said.lower()], ""
         why = re.sub(r"^(?:no?)[\s,:]+", "", said, flags=re.IGNORECASE)[:MOST_SAID]

@@ -105,6 +105,13 @@ def test_help_teaches_with_examples_and_exit_codes(console: Console) -> None:
     assert "perdure approve a1b2c3d4" in console("approve", "--help").stdout
 
 
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("answer", "--help")])
+def test_a_flag_is_shown_without_a_value(console: Console, words: tuple[str, ...]) -> None:
+    told = console(*words).stdout
+    assert "--help" in told
+    assert "<bool>" not in told
+
+
 def test_the_help_of_the_model_names_the_verb(console: Console) -> None:
     assert console("model", "--help").stdout.startswith("usage: perdure model ")
 

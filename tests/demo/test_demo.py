@@ -81,15 +81,19 @@ def test_interrupted_anywhere_it_goes_on_where_it_was_and_leaves_no_process_behi
     assert in_the_silence.left_behind() == set()
 
     while_asked = play(terminal=True)
-    while_asked.until("Approve?")
+    while_asked.until("approve?")
     while_asked.hang_up()
     assert while_asked.left_behind() == set()
     assert "starts in its place" not in while_asked.shown  # one kill is enough
     assert bookings(state) == 0
 
     last = play(terminal=True)
-    last.until("Approve?")
+    last.until("approve?")
+    assert f"PERDURE_STATE={state / 'demo'} perdure inbox" in last.shown
+    assert re.search(rf"PERDURE_STATE={state / 'demo'} perdure approve \w{{8}}", last.shown)
     last.type("n too many are away")
+    last.until("reject with the reason 'too many are away'?")
+    last.type("y")
     last.until("Enter")
     last.type("")
     assert last.end() == 0
@@ -149,7 +153,7 @@ def test_a_worker_that_cannot_start_ends_the_demo_with_the_workers_own_words(pla
 @pytest.mark.slow
 def test_a_decision_from_another_terminal_is_taken_while_the_demo_asks(play: Play, state: Path) -> None:
     demo = play(terminal=True)
-    demo.until("Approve?")
+    demo.until("approve?")
     [request] = set(re.findall(r"perdure approve (\w+)", demo.shown))
     elsewhere = {**os.environ, "PERDURE_STATE": str(state / "demo")}
     subprocess.run(_home.command("client", "approve", request, "--by", "ann"), env=elsewhere, check=True)
