@@ -8,7 +8,7 @@ import typer
 
 from perdure.console import exits
 from perdure.console.aftermath import Came, came_of, told
-from perdure.console.desk import Desk, desk, within
+from perdure.console.desk import MOST_NAMED, Desk, desk, within
 from perdure.console.naming import at_most, deciding
 from perdure.console.port import (
     AlreadyDecidedError,
@@ -27,7 +27,6 @@ from perdure.traces.lines import Line, Span
 from perdure.traces.shape import Trace
 from perdure.traces.turns import trace
 
-MOST_NAMED = 200  # characters of who decides: `Decision.by`
 RequestArgument = Annotated[
     str,
     typer.Argument(
@@ -147,8 +146,6 @@ async def _decide(
     if choice not in CHOICES[request.kind]:
         fit = " or ".join(f"`{text.command(request.id, each)}`" for each in CHOICES[request.kind])
         raise DecisionRefusedError(f"request {request.id!r} is of kind {request.kind}: {fit}")
-    if len(by or at.operator) > MOST_NAMED:
-        raise typer.BadParameter(f"PERDURE_OPERATOR has more than {MOST_NAMED} characters: give a name with --by")
     events = await runs.events(row.run_id)
     seen = trace(events)
     _show(at, seen, request)

@@ -32,6 +32,7 @@ from perdure.traces.events import Event
 from perdure.traces.text import View
 
 T = TypeVar("T")
+MOST_NAMED = 200  # characters of who decides: `Decision.by`
 
 
 class SetupError(Exception):
@@ -130,7 +131,7 @@ class Desk:
 def operator() -> str:
     """Who decides, if --by does not say: $PERDURE_OPERATOR or the login name."""
     try:
-        return os.environ.get("PERDURE_OPERATOR") or getpass.getuser()
+        return (os.environ.get("PERDURE_OPERATOR") or getpass.getuser())[:MOST_NAMED]
     except (KeyError, OSError):
         return "unknown"
 

@@ -58,7 +58,8 @@ class Prompter:
                 return
             if decision := await self._decision(request):
                 try:
-                    await self._runs.decide(self._run_id, decision)
+                    if await self._runs.decide(self._run_id, decision) is None:
+                        self._desk.screen.hint("no worker answers: left with the run; takes effect when one is up")
                 except (DecisionRefusedError, RunNotFoundError, UnreachableError) as refused:
                     self._desk.screen.error(inert.line(str(refused)))
 

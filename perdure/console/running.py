@@ -149,12 +149,16 @@ async def _runs(at: Desk) -> RunsPort:
 
 async def _start(at: Desk, agent: str, task: str, run_id: str | None, output: Output) -> int:
     started = await _started(at, await _runs(at), agent, task, run_id)
+    _tell_started(at, started, output)
+    return exits.DONE
+
+
+def _tell_started(at: Desk, started: Started, output: Output) -> None:
     if output is Output.TEXT:
         at.screen.out.file.write(inert.line(started.run_id) + "\n")
         at.screen.hint("follow it:", text.next_command("watch", started.run_id))
     else:
         at.screen.data([document.plain(started)], output, one=True)
-    return exits.DONE
 
 
 async def _run(
@@ -172,7 +176,7 @@ async def _run(
     started = await _started(at, runs, agent, task, run_id)
     row = await runs.find(started.run_id)
     if not wait:
-        at.screen.out.file.write(inert.line(started.run_id) + "\n")
+        _tell_started(at, started, output)
         return exits.of(row.state)
     if url := runs.web_url(row):
         at.screen.hint("Temporal's page of it:", link(url))

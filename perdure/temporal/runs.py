@@ -194,7 +194,7 @@ class Runs:
             RunNotFoundError: none, or several; or a workflow that is no run of ours, which nothing here touches.
         """
         if not run_id.strip():
-            raise RunNotFoundError(f"{run_id!r} names no run: see perdure list")
+            raise RunNotFoundError(f"{run_id!r} names no run: see `perdure list`")
         try:
             with _reaching(run_id):
                 described = await self._client.get_workflow_handle(run_id).describe()
@@ -203,7 +203,7 @@ class Runs:
         else:
             if described.workflow_type != RUN:
                 raise RunNotFoundError(
-                    f"{run_id!r} is a workflow of type {described.workflow_type!r}, no perdure run: see perdure list"
+                    f"{run_id!r} is a workflow of type {described.workflow_type!r}, no perdure run: see `perdure list`"
                 )
             return await self._row(described)
         distinct = {row.run_id: row for row in rows}
@@ -211,7 +211,7 @@ class Runs:
             case [row]:
                 return row
             case []:
-                raise RunNotFoundError(f"no run's id begins with {run_id!r}: see perdure list")
+                raise RunNotFoundError(f"no run's id begins with {run_id!r}: see `perdure list`")
             case several:
                 names = ", ".join(repr(row.run_id) for row in several)
                 raise RunNotFoundError(f"several runs' ids begin with {run_id!r} ({names}, ...): give more of it")
@@ -224,7 +224,7 @@ class Runs:
             AlreadyDecidedError: it was settled lately.
         """
         if not request_id.strip():
-            raise RunNotFoundError(f"{request_id!r} names no request: see perdure inbox")
+            raise RunNotFoundError(f"{request_id!r} names no request: see `perdure inbox`")
         found = [(row, request) async for row, request in self._waiting() if request.id.startswith(request_id)]
         if len(found) == 1:
             return found[0]
@@ -232,7 +232,7 @@ class Runs:
             several = ", ".join(request.id for _, request in found[:5])
             raise RunNotFoundError(f"several requests begin with {request_id!r} ({several}): give more of it")
         await self._refuse_settled(request_id)
-        raise RunNotFoundError(f"nothing waits under {request_id!r}: see perdure inbox")
+        raise RunNotFoundError(f"nothing waits under {request_id!r}: see `perdure inbox`")
 
     async def _waiting(self) -> AsyncIterator[tuple[RunRow, Request]]:
         """All that waits, however much it is."""
@@ -460,8 +460,8 @@ def _reaching(run_id: str = "") -> Iterator[None]:
     except RPCError as error:
         match error.status:
             case RPCStatusCode.NOT_FOUND if run_id:
-                raise RunNotFoundError(f"no open run {run_id!r}: see perdure list") from None
+                raise RunNotFoundError(f"no open run {run_id!r}: see `perdure list`") from None
             case RPCStatusCode.INVALID_ARGUMENT if "search attribute" in error.message.lower():
-                raise UnreachableError(f"{error.message}: start a worker once, or see perdure doctor") from None
+                raise UnreachableError(f"{error.message}: start a worker once, or see `perdure doctor`") from None
             case _:
                 raise UnreachableError(f"the Temporal server refused or went away: {error.message}") from error

@@ -115,7 +115,8 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
         yield from _field("ended", f"{view.stamp(trace.ended)}, after {took}")
     budget = f" of {trace.budget}" if trace.budget is not None else ""
-    yield from _field("used", f"{len(trace.turns)}{budget} turns; {tokens(trace.usage)}")
+    taken = sum(turn.stop is not None for turn in trace.turns)
+    yield from _field("used", f"{taken}{budget} turns; {tokens(trace.usage)}")
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from _field(

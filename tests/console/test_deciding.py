@@ -226,3 +226,11 @@ def test_an_empty_id_names_no_run(waiting: Console, verb: str) -> None:
 def test_cancelling_as_json_names_the_run(waiting: Console) -> None:
     told = json.loads(waiting("cancel", "leave", "--reason", "by phone", "-o", "json").stdout)
     assert told == {"run_id": "leave-17", "asked": "cancel", "reason": "by phone"}
+
+
+def test_a_long_name_of_an_operator_is_cut_to_what_is_recorded(
+    waiting: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_OPERATOR", "x" * 500)
+    told = json.loads(waiting("approve", "a1b2c3d4", "-o", "json").stdout)
+    assert told["by"] == "x" * 200

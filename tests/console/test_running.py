@@ -59,6 +59,11 @@ def test_a_run_that_is_not_waited_for_gives_its_id(console: Console) -> None:
     assert (done.exit_code, done.stdout) == (exits.WAITING, "leave-17\n")
 
 
+def test_a_run_that_is_not_waited_for_gives_its_id_as_json_where_that_is_asked(console: Console) -> None:
+    done = console("run", "leave_desk", "Book.", "--id", "leave-17", "--no-wait", "-o", "json")
+    assert json.loads(done.stdout) == {"run_id": "leave-17", "new": True}
+
+
 def test_a_task_can_come_from_stdin(console: Console) -> None:
     console("start", "leave_desk", "-", "--id", "leave-17", input="Book 3 days.")
     assert "Book 3 days." in console("show", "leave-17").stdout
