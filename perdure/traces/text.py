@@ -4,39 +4,25 @@ Every text in it that a model, a tool, a stranger or an operator wrote passes th
 are never cut. Observations and thoughts are, at `limit` characters each, and then say how to see the rest.
 """
 
-import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import (
-    CHOICES,
-    NEEDS_PERSON,
-    NOT_RUN,
-    STOPPED,
-    TRANSCRIPT_MISMATCH,
-    Choice,
-    Effect,
-    Outcome,
-    RequestKind,
-    RunState,
-    Usage,
-)
+from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState
 from perdure.core.messages import Part
 from perdure.traces import clock
-from perdure.traces.lines import BLANK, Line, Span, Style, laid_out, said
+from perdure.traces.lines import BLANK, Line, Span, laid_out, said
 from perdure.traces.shape import Asked, Execution, Ruling, Trace, TracedCall, TracedTurn
+from perdure.traces.words import COLUMN, field
+from perdure.traces.words import TONES as TONES
+from perdure.traces.words import View as View
+from perdure.traces.words import command as command
+from perdure.traces.words import next_command as next_command
+from perdure.traces.words import quoted as quoted
+from perdure.traces.words import reason as reason
+from perdure.traces.words import tokens as tokens
 
-_COLUMN: Final = 11
-TONES: Final[dict[str, Style]] = {
-    **dict.fromkeys(("answered", "ok"), "ok"),
-    **dict.fromkeys(("failed", "refused", "error", "unknown", "rejected", "not_run", "stuck"), "bad"),
-    **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
-    **dict.fromkeys(("waiting", "approval"), "ask"),
-}
 _SAME: Final = 200  # characters by which a reason is known again; an outcome's is cut
 _EFFECTS: Final = {
     Effect.READ: "it changes nothing",
@@ -52,18 +38,6 @@ _MEANING: Final = {
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
 }
-
-
-@dataclass(frozen=True)
-class View:
-    """How to look: when, in which zone, how much of a long text (None: all of it)."""
-
-    now: datetime
-    zone: tzinfo | None = None
-    limit: int | None = 1200
-
-    def stamp(self, at: datetime) -> str:
-        return f"{clock.stamp(at, self.zone)} ({clock.relative(at, self.now)})"
 
 
 def traced(trace: Trace, view: View) -> list[Line]:
@@ -107,21 +81,19 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     """Who, what, when, how much."""
     state = Span(trace.state.value, TONES.get(trace.state, "plain"))
     yield Line((Span(inert.line(trace.run_id), "title"), Span("  "), Span(inert.line(trace.agent)), Span("  "), state))
-    yield from _field("task", inert.block(trace.task))
+    yield from field("task", inert.block(trace.task))
     if trace.model:
-        yield from _field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
-    yield from _field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
+        yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
+    yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
     if trace.ended:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
-        yield from _field("ended", f"{view.stamp(trace.ended)}, after {took}")
+        yield from field("ended", f"{view.stamp(trace.ended)}, after {took}")
     budget = f" of {trace.budget}" if trace.budget is not None else ""
     taken = sum(turn.stop is not None for turn in trace.turns)
-    yield from _field("used", f"{taken}{budget} turns; {tokens(trace.usage)}")
+    yield from field("used", f"{taken}{budget} turns; {tokens(trace.usage)}")
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
-        yield from _field(
-            "cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}"
-        )
+        yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
     for suspension in trace.suspensions:
         if not suspension.over:
             yield from suspended(suspension.message, suspension.worker)
@@ -133,18 +105,7 @@ def suspended(message: str, worker: str) -> Iterator[Line]:
         f"no worker can take this run on; the server tries again for ever. Worker {inert.line(worker)} says: "
         f"{inert.line(message, 400)}. Deploy the code that the run was started with, or a fix; `perdure doctor` looks."
     )
-    yield from said("SUSPENDED", text, style="bad", tone="bad", hang=_COLUMN)
-
-
-def tokens(usage: Usage) -> str:
-    """`900 tokens in (600 cached), 45 out (12 reasoning)`"""
-    cached = f" ({usage.cached:,} cached)" if usage.cached else ""
-    reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
-    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}"
-
-
-def _field(label: str, text: str, style: Style = "plain", tone: Style = "label") -> Iterator[Line]:
-    return said(label, text, style=style, tone=tone, indent=2, hang=_COLUMN)
+    yield from said("SUSPENDED", text, style="bad", tone="bad", hang=COLUMN)
 
 
 # --- turns and calls --------------------------------------------------------------------------------------------------
@@ -155,9 +116,9 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     yield BLANK
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
     facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
-    yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, _COLUMN)
+    yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
     for note in turn.heard:
-        yield from _field("note", inert.block(note), "dim")
+        yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
     yield from claims(turn, view, trace.outcome)
     for call in turn.calls:
@@ -171,19 +132,19 @@ def claims(turn: TracedTurn, view: View, outcome: Outcome | None = None) -> Iter
         if not (outcome and part.kind == "text" and part.text == outcome.answer):
             yield from claim(part, view)
     if turn.stop not in (None, "calls", "answer"):
-        yield from _field("stop", f"{turn.stop}", "warn")
+        yield from field("stop", f"{turn.stop}", "warn")
 
 
 def claim(part: Part, view: View) -> Iterator[Line]:
     match part.kind:
         case "redacted":
-            yield from _field("claims", "(thinking that the provider does not show)", "dim")
+            yield from field("claims", "(thinking that the provider does not show)", "dim")
         case "unknown":
-            yield from _field(inert.line(part.name, 20), inert.line(part.text, view.limit), "dim")
+            yield from field(inert.line(part.name, 20), inert.line(part.text, view.limit), "dim")
         case "refusal":
-            yield from _field("declines", inert.block(part.text, view.limit), "bad")
+            yield from field("declines", inert.block(part.text, view.limit), "bad")
         case _:
-            yield from _field("claims" if part.kind == "thinking" else "says", _cut(part.text, view), "claim")
+            yield from field("claims" if part.kind == "thinking" else "says", _cut(part.text, view), "claim")
 
 
 def _cut(text: str, view: View) -> str:
@@ -195,25 +156,25 @@ def _cut(text: str, view: View) -> str:
 def _call(call: TracedCall, view: View) -> Iterator[Line]:
     yield from call_lines(call.tool, call.arguments, call.effect, took(call.executions))
     if call.asked_name:
-        yield from _field("", f"the model called it {inert.line(call.asked_name)}", "dim")
+        yield from field("", f"the model called it {inert.line(call.asked_name)}", "dim")
     if call.verdict == "ask":
-        yield from _field("asks", inert.line(call.reason), "ask")
+        yield from field("asks", inert.line(call.reason), "ask")
     in_doubt = call.state == "unknown" or any(each.request.kind is RequestKind.UNKNOWN for each in call.asked)
     if len(call.executions) > 1 and not in_doubt:
-        yield from _field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
+        yield from field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
     if call.key and in_doubt:
-        yield from _field("key", inert.line(call.key))
+        yield from field("key", inert.line(call.key))
     sendings = [(each.begun or each.scheduled, list(_sending(each, view))) for each in call.executions if in_doubt]
     yield from _happened(call.executions, call.asked, view, also=sendings)
     if call.observation is not None:
-        yield from _field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
+        yield from field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
-        yield from _field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+        yield from field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
 
 
 def sent(call: TracedCall, view: View) -> Iterator[Line]:
     """What one needs to look a call up where it may have taken effect: its key, when it was sent, and to whom."""
-    yield from _field("key", inert.line(call.key))
+    yield from field("key", inert.line(call.key))
     for each in call.executions:
         yield from _sending(each, view)
 
@@ -224,7 +185,7 @@ def _sending(execution: Execution, view: View) -> Iterator[Line]:
         told = f"{view.stamp(execution.begun)} to worker {inert.line(execution.worker)} ({activity})"
     else:
         told = f"{view.stamp(execution.scheduled)} ({activity}); which worker took it, if any, is not recorded"
-    yield from _field("sent", told)
+    yield from field("sent", told)
 
 
 def took(executions: tuple[Execution, ...]) -> str:
@@ -239,9 +200,9 @@ def call_lines(tool: str, arguments: str, effect: Effect, facts: str = "", label
     rows = inert.block(laid_out(arguments)).split("\n")
     name = Span(inert.line(tool) + " ", "call")
     first = (name, *tail) if len(rows) > 1 else (name, Span(rows[0]), *tail)
-    yield Line(first, Span(label, "label"), 2, _COLUMN)
+    yield Line(first, Span(label, "label"), 2, COLUMN)
     if len(rows) > 1:
-        yield from (Line((Span(row),), Span(""), 2, _COLUMN + 2) for row in rows)
+        yield from (Line((Span(row),), Span(""), 2, COLUMN + 2) for row in rows)
 
 
 def _happened(
@@ -268,12 +229,12 @@ def _happened(
 def _try(execution: Execution, told: Collection[str] = ()) -> Iterator[Line]:
     """More than one attempt, or one that came to nothing, if that is not in what is `told` anyhow."""
     if execution.attempts > 1:
-        yield from _field("retried", attempt(execution.attempts, execution.worker, execution.last_failure), "warn")
+        yield from field("retried", attempt(execution.attempts, execution.worker, execution.last_failure), "warn")
     _, _, message = execution.failure.partition(": ")
     if execution.failure and message not in told:
         words = reason(execution.failure, 400)
         where = f" on {inert.line(execution.worker)}" if execution.worker else ""
-        yield from _field("lost", f"{words}{where}", "bad", "bad")
+        yield from field("lost", f"{words}{where}", "bad", "bad")
 
 
 def attempt(number: int, worker: str, last_failure: str) -> str:
@@ -290,15 +251,15 @@ def _asked(asked: Iterable[Asked], view: View, *, before: str = "") -> Iterator[
         wanted = each.request
         if wanted.kind is not RequestKind.APPROVAL:
             why = "again, for the same reason" if wanted.reason == before else reason(wanted.reason, view.limit)
-            yield from _field(wanted.kind.value, why, "ask")
+            yield from field(wanted.kind.value, why, "ask")
         for ruling in each.rulings:
-            yield from _field("decided" if ruling.accepted else "said", ruled(ruling, each, view))
+            yield from field("decided" if ruling.accepted else "said", ruled(ruling, each, view))
         if each.until is None:
-            yield from _field(
+            yield from field(
                 "waits", f"request {inert.line(wanted.id)}, since {view.stamp(wanted.since)}", "ask", "ask"
             )
         elif not each.settled:
-            yield from _field("withdrawn", f"request {inert.line(wanted.id)}, {view.stamp(each.until)}", "dim")
+            yield from field("withdrawn", f"request {inert.line(wanted.id)}, {view.stamp(each.until)}", "dim")
 
 
 def ruled(ruling: Ruling, asked: Asked, view: View) -> str:
@@ -334,60 +295,26 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
         (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(inert.line(wanted.title)))
     )
     if heading:
-        yield from _field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
-        yield from _field("goal", inert.block(trace.task, view.limit))
+        yield from field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
+        yield from field("goal", inert.block(trace.task, view.limit))
         for part in trace.claims(wanted):
             if part.kind in ("thinking", "text"):
-                yield from _field("claims", _cut(part.text, view), "claim")
+                yield from field("claims", _cut(part.text, view), "claim")
     call = trace.call(wanted)
     if call:
         yield from call_lines(call.tool, call.arguments, call.effect)
-        yield from _field("sha256", call.digest, "dim")
-        yield from _field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
+        yield from field("sha256", call.digest, "dim")
+        yield from field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
         if wanted.kind is RequestKind.UNKNOWN:
             yield from sent(call, view)
-    yield from _field("why", reason(wanted.reason), "ask")
-    yield from _field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
+    yield from field("why", reason(wanted.reason), "ask")
+    yield from field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
     for ruling in asked.rulings:
-        yield from _field("said", ruled(ruling, asked, view), "dim")
+        yield from field("said", ruled(ruling, asked, view), "dim")
     for choice in CHOICES[wanted.kind]:
-        yield from _field(choice.value.replace("_", " "), _MEANING[choice], "dim")
+        yield from field(choice.value.replace("_", " "), _MEANING[choice], "dim")
         if commands:
-            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, _COLUMN)
-
-
-def quoted(id: str) -> str:
-    """An id as a word of a shell command."""
-    return shlex.quote(inert.line(id))
-
-
-def next_command(verb: str, id: str = "") -> Line:
-    """A line that is a command, to be copied."""
-    return Line((Span(f"perdure {verb} {quoted(id)}" if id else f"perdure {verb}", "command"),), Span(""), 2, 2)
-
-
-def reason(told: str, limit: int | None = None) -> str:
-    """Why something ended or waits, without the names that code gives to it."""
-    return inert.line(_OUR_NAMES.sub("", told), limit)
-
-
-_OUR_NAMES: Final = re.compile(
-    rf"^(?:(?:ApplicationError|ActivityError|FailureError|{NEEDS_PERSON}|{NOT_RUN}|{STOPPED}|{TRANSCRIPT_MISMATCH}): )+"
-)
-
-
-def command(request_id: str, choice: Choice) -> str:
-    """The command that makes this choice."""
-    shown = quoted(request_id)
-    match choice:
-        case Choice.APPROVE:
-            return f"perdure approve {shown}"
-        case Choice.REJECT:
-            return f"perdure reject {shown} --reason '...'"
-        case Choice.HAPPENED:
-            return f"perdure answer {shown} happened --result '...'"
-        case _:
-            return f"perdure answer {shown} {choice}"
+            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, COLUMN)
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -400,13 +327,13 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
         return
     yield BLANK
     tone = TONES.get(outcome.state, "plain")
-    yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=_COLUMN)
+    yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=COLUMN)
     if outcome.reason:
-        yield from _field("because", because(trace), tone=tone)
+        yield from field("because", because(trace), tone=tone)
     for line in outcome.report:
-        yield from _field("left", inert.line(line))
+        yield from field("left", inert.line(line))
     if trace.unsupported:
         figures = ", ".join(inert.line(figure.text) for figure in trace.unsupported)
-        yield from _field("unproven", f"in no observation and not in the task: {figures}", "warn", "warn")
+        yield from field("unproven", f"in no observation and not in the task: {figures}", "warn", "warn")
     elif outcome.state is RunState.ANSWERED and trace.turns:
-        yield from _field("figures", "each stands in an observation or in the task", "dim")
+        yield from field("figures", "each stands in an observation or in the task", "dim")

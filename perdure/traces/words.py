@@ -1,0 +1,78 @@
+"""What every text about a run is made of: fields, times, token counts, reasons, and commands to be copied."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Final
+
+from perdure.core import inert
+from perdure.core.contracts import NEEDS_PERSON, NOT_RUN, STOPPED, TRANSCRIPT_MISMATCH, Choice, Usage
+from perdure.traces import clock
+from perdure.traces.lines import Line, Span, Style, said
+
+COLUMN: Final = 11
+TONES: Final[dict[str, Style]] = {
+    **dict.fromkeys(("answered", "ok"), "ok"),
+    **dict.fromkeys(("failed", "refused", "error", "unknown", "rejected", "not_run", "stuck"), "bad"),
+    **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
+    **dict.fromkeys(("waiting", "approval"), "ask"),
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """How to look: when, in which zone, how much of a long text (None: all of it)."""
+
+    now: datetime
+    zone: tzinfo | None = None
+    limit: int | None = 1200
+
+    def stamp(self, at: datetime) -> str:
+        return f"{clock.stamp(at, self.zone)} ({clock.relative(at, self.now)})"
+
+
+def field(label: str, text: str, style: Style = "plain", tone: Style = "label") -> Iterator[Line]:
+    return said(label, text, style=style, tone=tone, indent=2, hang=COLUMN)
+
+
+def tokens(usage: Usage) -> str:
+    """`900 tokens in (600 cached), 45 out (12 reasoning)`"""
+    cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+    reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}"
+
+
+def quoted(id: str) -> str:
+    """An id as a word of a shell command."""
+    return shlex.quote(inert.line(id))
+
+
+def next_command(verb: str, id: str = "") -> Line:
+    """A line that is a command, to be copied."""
+    return Line((Span(f"perdure {verb} {quoted(id)}" if id else f"perdure {verb}", "command"),), Span(""), 2, 2)
+
+
+def reason(told: str, limit: int | None = None) -> str:
+    """Why something ended or waits, without the names that code gives to it."""
+    return inert.line(_OUR_NAMES.sub("", told), limit)
+
+
+_OUR_NAMES: Final = re.compile(
+    rf"^(?:(?:ApplicationError|ActivityError|FailureError|{NEEDS_PERSON}|{NOT_RUN}|{STOPPED}|{TRANSCRIPT_MISMATCH}): )+"
+)
+
+
+def command(request_id: str, choice: Choice) -> str:
+    """The command that makes this choice."""
+    shown = quoted(request_id)
+    match choice:
+        case Choice.APPROVE:
+            return f"perdure approve {shown}"
+        case Choice.REJECT:
+            return f"perdure reject {shown} --reason '...'"
+        case Choice.HAPPENED:
+            return f"perdure answer {shown} happened --result '...'"
+        case _:
+            return f"perdure answer {shown} {choice}"
