@@ -51,6 +51,10 @@ check: $(STAMP) ## ruff, mypy, pyright, import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
+.PHONY: test-slow
+test-slow: $(STAMP) ## what takes longer: demos interrupted, starved heartbeats, a thousand runs waiting
+	@$(BIN)/python -m pytest -q -m slow --ignore tests/packaging -n 2 --dist loadfile $(ARGS)
+
 .PHONY: test-wheel
 test-wheel: $(STAMP) ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m pytest -q -m slow tests/packaging $(ARGS)

@@ -63,6 +63,7 @@ def test_a_diagram_declares_whom_it_shows() -> None:
         assert ";" not in block.text, f"{block}: to Mermaid, a semicolon ends the line"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     [shown] = of_kind("text demo")

@@ -30,6 +30,7 @@ async def _waits(client: Client, run_id: str, *requests: Request) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_a_request_is_found_behind_a_thousand_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with DevServer(tmp_path, fast=True, ui=False) as server:
         monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)

@@ -288,6 +288,7 @@ async def test_says(word):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected", "code", "told"),
     [

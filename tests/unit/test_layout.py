@@ -18,7 +18,7 @@ CODE = [p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))] + [ROO
 HOMES = {
     "workflow": {"workflows"},
     "activity": {"activities"},
-    "worker": {"worker.py"},
+    "worker": {"worker.py", "perdure"},  # perdure.temporal wraps the runner that worker.py builds
 }
 
 
