@@ -78,7 +78,7 @@ def pay(ctx: ToolContext, amount: int) -> str:
 async def starve(ctx: ToolContext) -> str:
     """Pay as pay does, but block the worker's event loop, as a careless async tool does."""
     record(f"attempt {ctx.attempt} {ctx.idempotency_key}")
-    if ctx.attempt == 1:
+    if len(open(os.environ["LEDGER"]).readlines()) == 1:
         time.sleep(16)
     return "paid"
 
