@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from pathlib import Path
 
 from perdure import Agent, Budget, ToolContext, tool
 from perdure.tools.declare import NOT_DONE
@@ -78,7 +79,7 @@ def pay(ctx: ToolContext, amount: int) -> str:
 async def starve(ctx: ToolContext) -> str:
     """Pay as pay does, but block the worker's event loop, as a careless async tool does."""
     record(f"attempt {ctx.attempt} {ctx.idempotency_key}")
-    if len(open(os.environ["LEDGER"]).readlines()) == 1:
+    if Path(os.environ["LEDGER"]).read_text().count("\n") == 1:
         time.sleep(16)
     return "paid"
 
