@@ -31,6 +31,7 @@ from perdure.tools.admission import admit
 log = structlog.get_logger("perdure")
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
+_DICE = 20  # characters of an id that no two calls share by chance
 _MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
 _SPENT = "not run: the budget of turns is spent"
 
@@ -126,6 +127,11 @@ def _ids(turn: int, messages: bytes, calls: Sequence[AskedCall]) -> Iterator[str
     for index, call in enumerate(calls):
         ours = (f"call_{turn}_{index}" + (f"_{again}" if again else "") for again in count())
         candidates = chain([call.id] if _LEGAL_ID.fullmatch(call.id) else [], ours)
-        chosen = next(each for each in candidates if each not in taken and each.encode() not in messages)
+        chosen = next(each for each in candidates if each not in taken and not _used(each, messages))
         taken.add(chosen)
         yield chosen
+
+
+def _used(call_id: str, messages: bytes) -> bool:
+    """Whether the transcript may hold this id. Long ones are the vendor's own dice; a transcript is long to search."""
+    return len(call_id) < _DICE and call_id.encode() in messages
