@@ -155,6 +155,7 @@ async def _conclude(show: Show, outcome: Outcome) -> None:
     voice.link(f"{show.runs.web_url(await show.runs.find(run_id))}")
     show.folder.finish()
     if show.asks:
+        prompt.forget_typed()
         voice.say("It is there until you press Enter: that ends the demo, its server and its worker.")
         with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C ends it as well
             await prompt.typed_line()

@@ -11,8 +11,13 @@ def at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def forget_typed() -> None:
+    """Call before a question is shown: what was typed before answers nothing, what is typed from then on does."""
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
 async def typed_line() -> str | None:
-    """What is typed from now on, up to Enter; None at the input's end (Ctrl-D)."""
+    """What is typed up to Enter; None at the input's end (Ctrl-D)."""
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
     typed: asyncio.Future[bytes] = loop.create_future()
 
@@ -20,7 +25,6 @@ async def typed_line() -> str | None:
         if not typed.done():
             typed.set_result(os.read(fd, 4096))
 
-    termios.tcflush(fd, termios.TCIFLUSH)  # what was typed before the question was shown answers nothing
     loop.add_reader(fd, take)
     try:
         line = await typed

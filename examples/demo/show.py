@@ -208,6 +208,7 @@ class Show:
                 return choice, words, prompt.operator()
 
     async def _line(self, question: str) -> str:
+        prompt.forget_typed()
         self.voice.prompt(question.rstrip())
         line = await prompt.typed_line()
         self.voice.answered()
