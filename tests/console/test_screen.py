@@ -35,7 +35,7 @@ def test_on_a_terminal_wrapped_rows_keep_their_column() -> None:
 
 def test_without_colour_there_is_none() -> None:
     assert "\x1b[3" not in shown(Line((Span("x", "bad"),)), terminal=True, no_color=True)
-    assert "\x1b[31m" in shown(Line((Span("x", "bad"),)), terminal=True, color_system="standard")
+    assert "\x1b[31m" in shown(Line((Span("x", "bad"),)), terminal=True, no_color=False, color_system="standard")
 
 
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "Zs"], max_codepoint=0x2FF), min_size=1))

@@ -255,6 +255,8 @@ async def test_a_server_that_is_gone_is_replaced() -> None:
     await play(desk(), [say("Before.")], "First")
     assert ground._kept is not None
     os.kill(ground._kept.found.pid, 9)
+    while ground._kept.up:  # it takes a moment to die
+        await asyncio.sleep(0.01)
     assert (await play(desk(), [say("After.")], "Second")).outcome.answer == "After."
 
 
