@@ -1,6 +1,6 @@
 """Temporal's history, fetched and decoded into `perdure.traces.events`. Payload codecs are undone here."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -265,13 +265,3 @@ async def decoded(converter: DataConverter, run_id: str, history: Iterable[Histo
     decoder = Decoder(converter, run_id)
     found = [await decoder.decode(event) for event in history]
     return [event for event in found if event is not None]
-
-
-async def decoding(
-    converter: DataConverter, run_id: str, history: AsyncIterator[HistoryEvent]
-) -> AsyncIterator[e.Event]:
-    """The same, event by event as they come."""
-    decoder = Decoder(converter, run_id)
-    async for event in history:
-        if (found := await decoder.decode(event)) is not None:
-            yield found
