@@ -5,7 +5,6 @@ from typing import Any
 
 from activities.decision import Decisions
 from activities.model import Models
-from activities.opening import Openings
 from activities.tool import Tools
 from perdure import Agent
 from perdure.temporal.journal import Journal
@@ -20,7 +19,6 @@ def activities(
     journal = journal or Journal()
     models, tools = Models(agents, journal), Tools(agents, journal, grant_key)
     return [
-        Openings(agents, journal).open_run,
         models.call_model,
         tools.run_tool,
         tools.probe_tool,

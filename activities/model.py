@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from itertools import chain, count
 
 import structlog
@@ -45,7 +46,7 @@ class Models:
     async def call_model(self, asked: CallModel) -> RecordedTurn:
         agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
-            conversation = await self._conversation(asked)
+            conversation = await self._conversation(asked, _offered(agent))
             began = time.monotonic()
             reply = await _replied(conversation, tools=asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
@@ -61,12 +62,18 @@ class Models:
         )
         return turn
 
-    async def _conversation(self, asked: CallModel) -> Conversation:
-        info = activity.info()
+    async def _conversation(self, asked: CallModel, fresh: Opening) -> Conversation:
+        activity_id = activity.info().activity_id
         try:
-            return await self.journal.conversation(activity.client(), segment(), info.activity_id, asked, _encoder)
+            return await self.journal.conversation(activity.client(), segment(), activity_id, asked, fresh, _encoder)
         except TranscriptMismatchError as error:
             raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
+
+
+@cache
+def _offered(agent: Agent) -> Opening:
+    """What a run that begins now is opened with: one copy for all of them."""
+    return agent.opening()
 
 
 def _encoder(opening: Opening) -> Encode:
@@ -98,6 +105,7 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         protocol=conversation.opening.protocol,
         model=reply.model,
         message=reply.message,
+        opening=None if asked.previous else conversation.opening,
     )
 
 

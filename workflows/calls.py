@@ -1,6 +1,6 @@
 """The workflow's only door to the world: one typed function per activity, with how long it may take and how often.
 
-Activity ids are explicit, since records are found by them: `open`, `think-7`, `act-7-0`, `probe-7-0`, `check-3-...`.
+Activity ids are explicit, since records are found by them: `think-7`, `act-7-0`, `probe-7-0`, `check-3-...`.
 What is run again at a person's word gets a new one: `act-7-0r1`.
 """
 
@@ -15,7 +15,6 @@ from temporalio.workflow import ActivityCancellationType
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
-    OPEN_RUN,
     PROBE_TOOL,
     RUN_TOOL,
     Call,
@@ -24,8 +23,6 @@ from perdure.core.contracts import (
     Checked,
     Effect,
     Observed,
-    Opened,
-    OpenRun,
     RunTool,
     Turn,
 )
@@ -54,19 +51,6 @@ _NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
 def code(inert: str) -> str:
     """Text that shows no control characters, as a markdown code span: Temporal's UI renders summaries and details."""
     return "`" + inert.replace("`", "'") + "`"
-
-
-async def open_run(agent: str, activity_id: str) -> Opened:
-    opened: Opened = await workflow.execute_activity(
-        OPEN_RUN,
-        OpenRun(agent=agent),
-        result_type=Opened,
-        activity_id=activity_id,
-        summary=f"open {agent}",
-        start_to_close_timeout=_QUICK,
-        retry_policy=_FEW_TIMES,
-    )
-    return opened
 
 
 async def call_model(asked: CallModel, activity_id: str) -> Turn:

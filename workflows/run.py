@@ -29,8 +29,8 @@ from perdure.core.contracts import (
     Start,
     State,
 )
-from perdure.core.loop import concluded, next_step, unsettled, with_observation, with_opening, with_turn
-from perdure.core.steps import Act, Finish, Open, Think
+from perdure.core.loop import concluded, next_step, unsettled, with_observation, with_turn
+from perdure.core.steps import Act, Finish, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.settle import Settling, cause
@@ -70,9 +70,6 @@ class AgentRun:
         while True:
             workflow.set_current_details(self._details())
             match next_step(start.agent, start.task, self._state):
-                case Open():
-                    opened, opened_by = await self._until_mended("open", partial(calls.open_run, start.agent))
-                    self._state = with_opening(self._state, opened_by, opened)
                 case Think(asked):
                     name = f"think-{asked.turn}"
                     turn, turn_id = await self._until_mended(name, partial(calls.call_model, asked))

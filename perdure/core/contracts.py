@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # Names on the wire. Activities verb_object; signals and updates imperative.
 RUN: Final = "AgentRun"
-OPEN_RUN: Final = "open_run"
 CALL_MODEL: Final = "call_model"
 RUN_TOOL: Final = "run_tool"
 PROBE_TOOL: Final = "probe_tool"
@@ -123,7 +122,7 @@ class Opened(Wire):
 
 
 class Opening(Opened):
-    """Prompt, tools and settings, as the run keeps them to its end. The task stands in Start."""
+    """Prompt, tools and settings, as the run keeps them to its end: recorded with its first turn."""
 
     v: int = 1
     protocol: str  # "anthropic" | "openai-responses" | "openai-chat"
@@ -181,6 +180,7 @@ class Turn(Wire):
     calls: tuple[Call, ...] = ()
     answer: str = ""
     usage: Usage = Usage()
+    opening: Opened | None = None
 
 
 class RecordedTurn(Wire):
@@ -195,6 +195,7 @@ class RecordedTurn(Wire):
     protocol: str
     model: str = ""  # as the provider reports it
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
+    opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------
@@ -231,10 +232,10 @@ class Ref(Wire):
     """Names one thing that the history holds, or carries what the workflow itself decided.
 
     `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
-    workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `opening`: activity `id`.
+    workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model.
     """
 
-    kind: Literal["opening", "turn", "observation", "advice", "said", "note"]
+    kind: Literal["turn", "observation", "advice", "said", "note"]
     id: str = ""
     digest: str = ""
     call: int = -1
@@ -245,15 +246,12 @@ class Ref(Wire):
 # --- messages to activities -------------------------------------------------------------------------------------------
 
 
-class OpenRun(Wire):
-    agent: str
-
-
 class CallModel(Wire):
-    """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`.
+    """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`; without one, the task.
 
     `before` and `after` are the digests of the transcript without and with `since`. A turn in `since` that is blank
-    stands there for the digest alone. Without `tools` the model must answer.
+    stands there for the digest alone. Without `tools` the model must answer. A short task goes along with the first
+    question, which spares the worker a look into the history.
     """
 
     v: int = 1
@@ -264,6 +262,7 @@ class CallModel(Wire):
     since: tuple[Ref, ...]
     after: str
     tools: bool = True
+    task: str = ""
 
 
 class Grant(Wire):

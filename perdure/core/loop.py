@@ -2,7 +2,7 @@
 
 The rules, in order:
 
-1. A run opens once: prompt, tools and settings are recorded and kept to its end.
+1. Prompt, tools and settings are recorded with the first turn, and kept to the run's end.
 2. A turn that asks for calls is acted on; every call settles before the model is asked again, and all observations go
    back together, in call order. A call is never left unanswered.
 3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
@@ -14,7 +14,6 @@ The rules, in order:
 from perdure.core.contracts import (
     Call,
     CallModel,
-    Opened,
     Outcome,
     Ref,
     RunState,
@@ -24,9 +23,10 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes, of_transcript
-from perdure.core.steps import Act, Finish, NextStep, Open, Think
+from perdure.core.steps import Act, Finish, NextStep, Think
 
 _BLANKS_IN_A_ROW = 3
+_SHORT_TASK = 2_000  # characters
 _BLANK_NOTE = (
     "Your last message was empty: it held neither text nor a tool call. Call a tool, or give your answer as text."
 )
@@ -44,11 +44,9 @@ def next_step(agent: str, task: str, state: State) -> NextStep:
     """What must happen next."""
     if state.outcome:
         return Finish(state.outcome)
-    if state.opened is None:
-        return Open()
     if todo := unsettled(state):
         return Act(todo)
-    return Think(_question(agent, task, state, state.opened))
+    return Think(_question(agent, task, state))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -57,11 +55,11 @@ def unsettled(state: State) -> tuple[Call, ...]:
     return tuple(call for call in state.calls if call.index not in settled)
 
 
-def _question(agent: str, task: str, state: State, opened: Opened) -> CallModel:
+def _question(agent: str, task: str, state: State) -> CallModel:
     since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
-    spent = state.turn >= opened.turns
-    if spent:
-        since = (*since, _note(_SPENT_NOTE.format(turns=opened.turns)))
+    spent = state.opened is not None and state.turn >= state.opened.turns
+    if state.opened and spent:
+        since = (*since, _note(_SPENT_NOTE.format(turns=state.opened.turns)))
     return CallModel(
         agent=agent,
         turn=state.turn + 1,
@@ -70,16 +68,12 @@ def _question(agent: str, task: str, state: State, opened: Opened) -> CallModel:
         since=since,
         after=of_transcript(state.digest, task, (ref.digest for ref in since)),
         tools=not spent,
+        task=task if state.turn == 0 and len(task) <= _SHORT_TASK else "",
     )
 
 
 def _note(text: str) -> Ref:
     return Ref(kind="note", text=text, digest=of_bytes(text)[:32])
-
-
-def with_opening(state: State, activity_id: str, opened: Opened) -> State:
-    ref = Ref(kind="opening", id=activity_id, digest=opened.digest)
-    return state.model_copy(update={"opened": opened, "since": (ref,)})
 
 
 def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> State:
@@ -89,6 +83,7 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
     notes = _notes(turn.stop)
     after = state.model_copy(
         update={
+            "opened": state.opened or turn.opening,
             "turn": asked.turn,
             "turn_id": activity_id,
             "digest": asked.after,

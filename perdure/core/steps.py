@@ -10,11 +10,6 @@ from perdure.core.contracts import Call, CallModel, Outcome
 
 
 @dataclass(frozen=True)
-class Open:
-    """Record what the model is to be offered."""
-
-
-@dataclass(frozen=True)
 class Think:
     """Ask the model for its next turn."""
 
@@ -33,4 +28,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Open | Think | Act | Finish
+NextStep = Think | Act | Finish

@@ -5,11 +5,11 @@ digest; `previous` names the model activity before, so the whole conversation is
 an event that the workflow had not seen yet is never part of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.core.contracts import CallModel, Observation, Opening, RecordedTurn, Ref, Start
+from perdure.core.contracts import CallModel, Observation, Opening, RecordedTurn, Ref
 from perdure.core.digests import of_bytes
 
 
@@ -56,7 +56,7 @@ Entry = Task | Assistant | Heard
 class Record:
     """A run's decoded history as the transcript needs it: who was asked what, and what came back, by activity id."""
 
-    start: Start
+    task: str
     asked: Mapping[str, CallModel]
     results: Mapping[str, Any]  # decoded JSON
 
@@ -82,10 +82,9 @@ def chain(record: Record, asked: CallModel) -> list[CallModel]:
     return found[::-1]
 
 
-def opening(record: Record, first: CallModel) -> Opening:
-    """The run's opening, which the first model call refers to."""
-    [ref] = [ref for ref in first.since if ref.kind == "opening"]
-    return Opening.model_validate(record.result(ref.id))
+def opening(record: Record, calls: Sequence[CallModel]) -> Opening | None:
+    """The run's opening, as it stands in the first turn of a chain; None while that is only asked for."""
+    return RecordedTurn.model_validate(record.result(calls[1].previous)).opening if len(calls) > 1 else None
 
 
 def entries(record: Record, asked: CallModel) -> tuple[Entry, ...]:
@@ -93,11 +92,9 @@ def entries(record: Record, asked: CallModel) -> tuple[Entry, ...]:
     turn: RecordedTurn | None = None
     results: list[Result] = []
     notes: list[str] = []
-    said: list[Entry] = []
+    said: list[Entry] = [] if asked.previous else [Task(record.task)]
     for ref in asked.since:
         match ref.kind:
-            case "opening":
-                said.append(Task(record.start.task))
             case "turn":
                 turn = RecordedTurn.model_validate(record.result(ref.id))
                 if turn.stop != "blank":

@@ -21,7 +21,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Start, Stop
+from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Stop
 from perdure.core.digests import of_transcript
 from perdure.core.transcript import Entry, Record, RecordGapError, chain, entries, opening, recorded_digest
 from perdure.temporal.history import Decoder
@@ -36,6 +36,7 @@ _EMPTY = 3_000  # bytes of an entry that holds nothing yet
 _LAST = {Stop.ANSWER, Stop.REFUSED}  # turns after which a run ends
 
 Encode = Callable[[Sequence[Entry]], bytes]
+EncodeFor = Callable[[Opening], Encode]
 
 
 class TranscriptMismatchError(Exception):
@@ -65,21 +66,21 @@ class _Known:
     """What this process holds of one segment. `asked` and `results` are those that no conversation has taken in yet."""
 
     decoder: Decoder
-    start: Start | None = None
+    task: str | None = None
     seen: int = 0  # newest event id read from the server
     asked: dict[str, CallModel] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     conversation: Conversation | None = None
     size: int = _EMPTY  # bytes of all that in memory, roughly
-    fixed: int = _EMPTY  # of them, those of start and opening: kept as long as the entry
+    fixed: int = _EMPTY  # of them, those of task and opening: kept as long as the entry
     counted: int = 0  # of them, by the journal
     reading: Lock = field(default_factory=Lock)  # the decoder takes each event once
 
-    def begin(self, start: Start, size: int) -> None:
-        if self.start is None:
-            self.fixed += size
-            self.size += size
-        self.start = start
+    def begin(self, task: str) -> None:
+        if self.task is None:
+            self.fixed += len(task)
+            self.size += len(task)
+        self.task = task
 
     def ask(self, activity_id: str, asked: CallModel, size: int) -> None:
         if activity_id not in self.asked:
@@ -95,9 +96,9 @@ class _Known:
         return ref.id in self.results and self.results[ref.id].get("digest") == ref.digest
 
     def record(self) -> Record:
-        if self.start is None:
+        if self.task is None:
             raise RecordGapError("the start of the run has not been read")
-        return Record(self.start, self.asked, self.results)
+        return Record(self.task, self.asked, self.results)
 
     def take(self, conversation: Conversation) -> None:
         """Keep the conversation instead of what it was made from."""
@@ -153,20 +154,22 @@ class Journal:
         raise TranscriptMismatchError(f"the history holds no result of activity {ref.id!r} with digest {ref.digest!r}")
 
     async def conversation(
-        self, client: Client, segment: Segment, activity_id: str, asked: CallModel, encode: Callable[[Opening], Encode]
+        self, client: Client, segment: Segment, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor
     ) -> Conversation:
-        """The transcript that `asked` refers to, encoded.
+        """The transcript that `asked` refers to, encoded. A run's first question opens it, with `fresh`.
 
         Raises:
             TranscriptMismatchError: the history does not hold it.
         """
         known = self._of(segment, client)
+        if asked.task:
+            known.begin(asked.task)
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
             known.ask(activity_id, asked, 0)
-            found = _conversation(known, activity_id, asked, encode)
+            found = _conversation(known, activity_id, asked, fresh, encode)
             if found and found.digest == asked.after:
-                shared = self._sharing(known, found)
+                shared = self._sharing(known, found, fresh)
                 known.take(shared)
                 self._shrink(segment)
                 return shared
@@ -220,10 +223,10 @@ class Journal:
         self._known.move_to_end(segment)
         return self._known[segment]
 
-    def _sharing(self, known: _Known, conversation: Conversation) -> Conversation:
-        """The conversation with the one copy of its opening. Who brings the first copy is counted for it."""
+    def _sharing(self, known: _Known, conversation: Conversation, fresh: Opening) -> Conversation:
+        """The conversation with the one copy of its opening. Who brings one that no agent holds is counted for it."""
         mine = conversation.opening
-        kept = self._openings.get(mine.digest)
+        kept = self._openings.setdefault(fresh.digest, fresh) if fresh == mine else self._openings.get(mine.digest)
         if kept is None:
             self._openings[mine.digest] = mine
             known.fixed += _decoded(len(mine.model_dump_json()))
@@ -254,7 +257,7 @@ async def _nothing(client: Client, segment: Segment, known: _Known) -> None:
 async def _take_in(known: _Known, raw: HistoryEvent) -> None:
     match await known.decoder.decode(raw):
         case e.RunStarted(start=start):
-            known.begin(start, raw.ByteSize())
+            known.begin(start.task)
         case e.ActivityScheduled(activity=name) as event if name == CALL_MODEL:
             known.ask(event.activity_id, CallModel.model_validate(event.input), raw.ByteSize())
         case e.ActivityCompleted(activity_id=activity_id, result=dict() as result) if activity_id != "?":
@@ -264,7 +267,7 @@ async def _take_in(known: _Known, raw: HistoryEvent) -> None:
 
 
 def _conversation(
-    known: _Known, activity_id: str, asked: CallModel, encode: Callable[[Opening], Encode]
+    known: _Known, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor
 ) -> Conversation | None:
     """The conversation that `asked` needs, from what is kept; None if that is not enough."""
     kept = known.conversation
@@ -275,10 +278,10 @@ def _conversation(
         if kept and kept.asked_by == asked.previous and kept.digest == asked.before:
             return _grown(record, kept, activity_id, asked, encode(kept.opening))
         calls = chain(record, asked)
-        first = opening(record, calls[0])
-        conversation = Conversation(first, b"", "", "")
+        offered = opening(record, calls) or fresh
+        conversation = Conversation(offered, b"", "", "")
         for call in calls:
-            conversation = _grown(record, conversation, activity_id, call, encode(first))
+            conversation = _grown(record, conversation, activity_id, call, encode(offered))
         return conversation
     except RecordGapError:
         return None
@@ -290,6 +293,6 @@ def _grown(record: Record, kept: Conversation, asked_by: str, asked: CallModel, 
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
-        digest=of_transcript(kept.digest, record.start.task, digests),
+        digest=of_transcript(kept.digest, record.task, digests),
         asked_by=asked_by,
     )

@@ -14,7 +14,6 @@ from typing import Any
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
-    OPEN_RUN,
     RUN_TOOL,
     AdmittedCall,
     CallModel,
@@ -25,7 +24,6 @@ from perdure.core.contracts import (
     Ending,
     Observation,
     Opening,
-    OpenRun,
     Outcome,
     RecordedTurn,
     Ref,
@@ -120,10 +118,11 @@ class History:
         elif result is not None:
             self._add(e.ActivityCompleted, activity_id, result.model_dump(mode="json"))
 
-    def open(self, model: str = "claude-scripted", *, turns: int = 12, **tried: Any) -> None:
-        opening = Opening(digest=of_record(model), turns=turns, protocol="anthropic", model=model, system="You book.")
-        self.activity("open", OPEN_RUN, OpenRun(agent=self.agent), opening, **tried)
-        self._since = [Ref(kind="opening", id="open", digest=opening.digest)]
+    def open(self, model: str = "claude-scripted", *, turns: int = 12) -> None:
+        """What the first turn offers the model."""
+        self._opening = Opening(
+            digest=of_record(model), turns=turns, protocol="anthropic", model=model, system="You book."
+        )
 
     def think(
         self,
@@ -150,6 +149,7 @@ class History:
             protocol="anthropic",
             model="claude-scripted",
             message=message,
+            opening=None if self._since else self._opening,
         )
         self.activity(f"think-{number}", CALL_MODEL, self._question(number), turn, **{"seconds": 1.9, **tried})
         self._turns[number] = (f"think-{number}", admitted)

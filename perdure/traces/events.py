@@ -119,7 +119,7 @@ def record(events: Sequence[Event]) -> Record:
     [started] = [e for e in events if isinstance(e, RunStarted)]
     scheduled = [e for e in events if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
     return Record(
-        start=started.start,
+        task=started.start.task,
         asked={e.activity_id: CallModel.model_validate(e.input) for e in scheduled},
         results={e.activity_id: e.result for e in events if isinstance(e, ActivityCompleted)},
     )

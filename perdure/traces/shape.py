@@ -151,8 +151,7 @@ class Trace:
     budget: int | None  # turns
     usage: Usage
     turns: tuple[TracedTurn, ...]
-    opening: tuple[Execution, ...]
-    asked: tuple[Asked, ...]  # about the opening
+    asked: tuple[Asked, ...]  # about no turn that the record holds
     waiting: tuple[Asked, ...]
     outcome: Outcome | None
     unsupported: tuple[Figure, ...]

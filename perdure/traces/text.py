@@ -44,7 +44,7 @@ def traced(trace: Trace, view: View) -> list[Line]:
     """The whole trace."""
     return [
         *heading(trace, view),
-        *_happened(trace.opening, trace.asked, view),
+        *_happened((), trace.asked, view),
         *(line for turn in trace.turns for line in _turn(trace, turn, view)),
         *ending(trace, view),
     ]

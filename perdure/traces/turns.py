@@ -16,7 +16,6 @@ from perdure.core.contracts import (
     CHECK_DECISION,
     NEEDS_PERSON,
     NOT_RUN,
-    OPEN_RUN,
     PROBE_TOOL,
     RUN_TOOL,
     AdmittedCall,
@@ -79,9 +78,6 @@ class _Index:
         self.results = {event.activity_id: event.result for event in events if isinstance(event, e.ActivityCompleted)}
         self.executions = self._executed()
         self.asks = self._inputs(CALL_MODEL, CallModel)
-        self.opening = next(
-            (found for id in self._of(OPEN_RUN) if (found := read(Opening, self.results.get(id)))), None
-        )
         self.turn_of = {activity_id: asked.turn for activity_id, asked in self.asks.items()}
         self.told = self._told()
         self.standing = next((ev.standing for ev in reversed(events) if isinstance(ev, e.StandingChanged)), Standing())
@@ -209,7 +205,7 @@ class _Index:
     # --- the whole ----------------------------------------------------------------------------------------------------
 
     def trace(self) -> Trace:
-        turns = self.turns()
+        turns, opening = self.turns(), self._opening()
         outcome = self._outcome()
         cancel = next((event for event in self.events if isinstance(event, e.CancelRequested)), None)
         cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
@@ -225,12 +221,11 @@ class _Index:
             ended=self.ended.at if self.ended else None,
             by=self.started.by,
             task_queue=self.started.task_queue,
-            protocol=self.opening.protocol if self.opening else "",
-            model=self.opening.model if self.opening else "",
-            budget=self.opening.turns if self.opening else None,
+            protocol=opening.protocol if opening else "",
+            model=opening.model if opening else "",
+            budget=opening.turns if opening else None,
             usage=sum((turn.usage for turn in turns), Usage()),
             turns=turns,
-            opening=self._all(self._of(OPEN_RUN)),
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
@@ -240,6 +235,11 @@ class _Index:
             last=max(event.at for event in self.events),
             events=len(self.events),
         )
+
+    def _opening(self) -> Opening | None:
+        """What the model was offered: it stands in the first turn."""
+        first = (read(RecordedTurn, self.results.get(id)) for id, asked in self.asks.items() if not asked.previous)
+        return next((turn.opening for turn in first if turn and turn.opening), None)
 
     def _outcome(self) -> Outcome | None:
         end = self.ended

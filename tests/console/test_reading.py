@@ -36,7 +36,7 @@ def test_an_inbox_shows_each_item_whole_oldest_first(three: Console) -> None:
     told = three("inbox").stdout
     places = [told.index(f"Pay invoice {number}.") for number in (2, 1, 3)]
     assert places == sorted(places)
-    for needed in ('pay {"amount":20}', "20 is due.", "amount > 1", "2026-11-29 11:00:02 +00:00", "perdure approve "):
+    for needed in ('pay {"amount":20}', "20 is due.", "amount > 1", "2026-11-29 11:00:01 +00:00", "perdure approve "):
         assert needed in told
 
 
@@ -44,7 +44,7 @@ def test_an_inbox_as_jsonl_gives_an_item_a_line(three: Console) -> None:
     items = [json.loads(line) for line in three("inbox", "-o", "jsonl").stdout.splitlines()]
     assert [item["run_id"] for item in items] == ["pay-2", "pay-1", "pay-3"]
     assert items[0]["call"]["arguments"] == '{"amount":20}'
-    assert items[0]["request"]["since"] == "2026-11-29T11:00:02.900+00:00"
+    assert items[0]["request"]["since"] == "2026-11-29T11:00:01.900+00:00"
     assert items[0]["settled"] is None
 
 
@@ -149,7 +149,7 @@ def test_what_one_needs_to_look_a_lost_call_up_is_shown(console: Console, words:
     told = console(*words).stdout
     assert "key      key-0" in told
     assert "to worker 17@host [billing] (act-1-0)" in told
-    assert "2026-11-29 12:00:03 +00:00" in told
+    assert "2026-11-29 12:00:02 +00:00" in told
     assert told.count("activity Heartbeat timeout") == 1
     data = console(*words, "-o", "json").stdout
     if words != ("show", "pay-1"):

@@ -166,7 +166,7 @@ def test_a_suspended_run_is_loud_until_it_moves_again() -> None:
 def test_records_nobody_can_read_show_as_missing() -> None:
     history = running()
     events = [*history.events]
-    seen = trace([event for event in events if getattr(event, "activity_id", "") != "open"])
+    seen = trace([event for event in events if getattr(event, "activity_id", "") != "think-1"])
     assert (seen.model, seen.budget) == ("", None)
 
 

@@ -114,7 +114,7 @@ def test_an_item_says_all_that_one_needs_to_decide() -> None:
         "claims   The invoice is due.",
         'pay {"amount":"12.50"}',
         "amount > 10",
-        "2026-11-29 12:00:02 +00:00 (5 min ago)",
+        "2026-11-29 12:00:01 +00:00 (5 min ago)",
         "perdure approve a1b2c3d4",
         "perdure reject a1b2c3d4 --reason '...'",
     ):

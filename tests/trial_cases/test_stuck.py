@@ -194,7 +194,9 @@ async def test_c39_a_transcript_that_the_history_does_not_hold_makes_the_run_wai
     async with stage([say("never")], [look]) as desk:
         state = {
             "opened": {"digest": "d", "turns": 3},
-            "since": [{"kind": "opening", "id": "open", "digest": "d"}],
+            "turn": 1,
+            "turn_id": "think-1",
+            "since": [{"kind": "turn", "id": "think-1", "digest": "d"}],
         }
         start = Start.model_validate({"agent": desk.agent.name, "task": "t", "state": state})
         handle = await started(desk, start)

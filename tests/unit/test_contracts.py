@@ -12,7 +12,6 @@ from workflows import AgentRun, calls
 SERVED = {activity._Definition.must_from_callable(each).name: each for each in activities({}, b"key")}
 # activity -> what the workflow reads of its result
 READ = {
-    c.OPEN_RUN: (c.OpenRun, c.Opened),
     c.CALL_MODEL: (c.CallModel, c.Turn),
     c.RUN_TOOL: (c.RunTool, c.Observed),
     c.PROBE_TOOL: (c.RunTool, c.Observed),

@@ -14,8 +14,8 @@ from perdure.core.contracts import (
     Usage,
     Verdict,
 )
-from perdure.core.loop import next_step, unsettled, with_observation, with_opening, with_turn
-from perdure.core.steps import Act, Finish, Open, Think
+from perdure.core.loop import next_step, unsettled, with_observation, with_turn
+from perdure.core.steps import Act, Finish, Think
 
 AGENT, TASK = "desk", "do it"
 LOOK = Call(index=0, id="a", name="look", verdict=Verdict.RUN)
@@ -24,7 +24,7 @@ NONSENSE = Call(index=2, id="c", name="nonsense", verdict=Verdict.REFUSE, reason
 
 
 def opened(turns: int = 5) -> State:
-    return with_opening(State(), "open", Opened(digest="o", turns=turns))
+    return State(opened=Opened(digest="o", turns=turns))
 
 
 def asked(state: State) -> CallModel:
@@ -46,9 +46,19 @@ def turn(stop: Stop, *calls: Call, answer: str = "") -> Turn:
     return Turn(digest="t", stop=stop, calls=calls, answer=answer)
 
 
-def test_a_run_opens_before_it_thinks():
-    assert next_step(AGENT, TASK, State()) == Open()
-    assert asked(opened()).turn == 1
+def test_the_first_turn_opens_the_run_and_later_ones_leave_it_so():
+    assert asked(State()).turn == 1
+    first = turn(Stop.CALLS, NONSENSE).model_copy(update={"opening": Opened(digest="o", turns=2)})
+    state = after(State(), first)
+    assert state.opened == Opened(digest="o", turns=2)
+    other = turn(Stop.CALLS, NONSENSE).model_copy(update={"opening": Opened(digest="p", turns=9)})
+    assert after(state, other).opened == Opened(digest="o", turns=2)
+
+
+def test_a_short_task_goes_along_with_the_first_question_alone():
+    assert asked(State()).task == TASK
+    assert next_step(AGENT, "x" * 5_000, State()).call.task == ""
+    assert asked(after(State(), turn(Stop.CALLS, NONSENSE))).task == ""
 
 
 def test_a_turn_without_calls_is_the_answer():

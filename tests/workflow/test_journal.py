@@ -45,6 +45,7 @@ def _department(number: int) -> Any:
 
 TOOLS = [pay, *(_department(number) for number in range(14))]
 PAID = [call("pay", to="ann"), say("done")]
+LOOKED = [call("look_3", name="ann", year=2026, wanted=["iban"]), *PAID]
 
 
 def _encoder(opening: Opening) -> Encode:
@@ -52,15 +53,16 @@ def _encoder(opening: Opening) -> Encode:
 
 
 async def _waiting(desk: Stage) -> tuple[str, Callable[[Client, Journal], Any]]:
-    """A run that waits, and how a journal comes to its first conversation."""
+    """A run that waits, and how a journal whose agent has changed since comes to its conversation."""
     run_id = await desk.start()
     await desk.waiting(run_id)
-    [first] = asked(await desk.runs.events(run_id))
+    latest = asked(await desk.runs.events(run_id))[-1]
     segment = Segment(run_id, (await desk.runs.find(run_id)).segment_id)
+    changed = desk.agent.opening().model_copy(update={"digest": "changed", "system": "Otherwise."})
 
     async def read(client: Client, journal: Journal) -> Conversation:
-        wanted = CallModel.model_validate(first.input)
-        return await journal.conversation(client, segment, first.activity_id, wanted, _encoder)
+        wanted = CallModel.model_validate(latest.input).model_copy(update={"task": ""})  # so it has to read
+        return await journal.conversation(client, segment, latest.activity_id, wanted, changed, _encoder)
 
     return run_id, read
 
@@ -82,7 +84,7 @@ async def test_of_a_run_that_ended_nothing_is_kept(stage: StageOf) -> None:
 
 
 async def test_what_is_counted_is_about_what_is_held(stage: StageOf) -> None:
-    async with stage(PAID, TOOLS) as desk:
+    async with stage(LOOKED, TOOLS) as desk:
         run_id, read = await _waiting(desk)
         await read(desk.client, Journal())
         tracemalloc.start()
@@ -100,12 +102,12 @@ async def test_what_is_counted_is_about_what_is_held(stage: StageOf) -> None:
 
 async def test_runs_of_one_agent_share_its_opening(stage: StageOf) -> None:
     journal = Journal()
-    async with stage([*PAID], TOOLS) as desk:
+    async with stage([*LOOKED], TOOLS) as desk:
         run_id, read = await _waiting(desk)
         first = await read(desk.client, journal)
         alone = journal.bytes
         await _end(desk, run_id)
-    async with stage([*PAID], TOOLS) as other:
+    async with stage([*LOOKED], TOOLS) as other:
         again, read = await _waiting(other)
         second = await read(other.client, journal)
         await _end(other, again)

@@ -1,5 +1,6 @@
 """Runs share a namespace with workflows of others, and with whoever writes what no perdure would."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -88,7 +89,8 @@ async def test_a_memo_that_nobody_can_read_hides_no_other_run(stage: StageOf, me
         [request] = await desk.waiting(run_id)
         strange = await _strange(desk, memo, Start(agent=desk.agent.name, task="x"))
 
-        rows = {row.run_id: row for row in await desk.runs.list(limit=1000)}
+        while strange not in (rows := {row.run_id: row for row in await desk.runs.list(limit=1000)}):
+            await asyncio.sleep(0.05)  # lists are a moment behind
         assert rows[run_id].requests == (request,)
         assert (rows[strange].requests, rows[strange].outcome) == ((), None)
         assert (await desk.runs.find(strange)).state is RunState.THINKING
