@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from activities.compaction import Compactions
 from activities.decision import Decisions
 from activities.model import Models
 from activities.tool import Tools
@@ -23,4 +24,5 @@ def activities(
         tools.run_tool,
         tools.probe_tool,
         Decisions(grant_key).check_decision,
+        Compactions(journal).compact_transcript,
     ]

@@ -105,7 +105,7 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         protocol=conversation.opening.protocol,
         model=reply.model,
         message=reply.message,
-        opening=None if asked.previous else conversation.opening,
+        opening=conversation.opening if asked.turn == 1 else None,
     )
 
 

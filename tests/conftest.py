@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, Worker
 
 import worker
@@ -162,10 +162,18 @@ class Stage:
             workflows=WORKFLOWS, workflow_runner=worker.sandbox(), data_converter=self.client.data_converter
         )
         for run_id in self.started:
-            history = await self.client.get_workflow_handle(run_id).fetch_history()
-            recorded = b"".join(event.SerializeToString() for event in history.events)
-            assert not [key for key in (*self.model.env().values(), GRANT_KEY.decode()) if key.encode() in recorded]
-            await replayer.replay_workflow(history)
+            for history in await self.segments(run_id):
+                recorded = b"".join(event.SerializeToString() for event in history.events)
+                assert not [key for key in (*self.model.env().values(), GRANT_KEY.decode()) if key.encode() in recorded]
+                await replayer.replay_workflow(history)
+
+    async def segments(self, run_id: str) -> list[WorkflowHistory]:
+        """The histories of a run's segments, newest first."""
+        found, segment_id = [], None
+        while segment_id != "":
+            found.append(await self.client.get_workflow_handle(run_id, run_id=segment_id).fetch_history())
+            segment_id = found[-1].events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+        return found
 
 
 StageOf = Callable[..., AbstractAsyncContextManager[Stage]]

@@ -15,12 +15,15 @@ from temporalio.workflow import ActivityCancellationType
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    COMPACT_TRANSCRIPT,
     PROBE_TOOL,
     RUN_TOOL,
     Call,
     CallModel,
+    Carried,
     CheckDecision,
     Checked,
+    CompactTranscript,
     Effect,
     Observed,
     RunTool,
@@ -121,3 +124,17 @@ async def check_decision(asked: CheckDecision, activity_id: str) -> Checked:
         retry_policy=_FEW_TIMES,
     )
     return checked
+
+
+async def compact_transcript(asked: CompactTranscript, activity_id: str) -> Carried:
+    carried: Carried = await workflow.execute_activity(
+        COMPACT_TRANSCRIPT,
+        asked,
+        result_type=Carried,
+        activity_id=activity_id,
+        summary="compact the transcript",
+        start_to_close_timeout=_SLOWEST_MODEL,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_FEW_TIMES,
+    )
+    return carried

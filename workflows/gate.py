@@ -42,21 +42,27 @@ class _Waiting:
     """One request, and what came of it."""
 
     def __init__(self, request: Request) -> None:
-        self.request, self.key = request, ""
+        self.request, self.key, self.asked = request, "", False
         self.answer: Ruling | None = None
 
 
 class Gate:
-    """What waits, and what was settled. `changed` is called whenever what waits does."""
+    """What waits, and what was settled. `changed` is called whenever what waits does; `number` gives a new one.
+
+    What a run waited for when it went on in this segment waits at once, and is taken up by who asked it there.
+    """
 
     def __init__(
-        self, requests: tuple[Request, ...], settled: tuple[Settled, ...], changed: Callable[[], None]
+        self,
+        requests: tuple[Request, ...],
+        settled: tuple[Settled, ...],
+        changed: Callable[[], None],
+        number: Callable[[], int],
     ) -> None:
         self._waiting = [_Waiting(request) for request in requests]
         self._settled = {each.request: each for each in settled}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._changed = changed
-        self._checks = 0
+        self._changed, self._number = changed, number
         self._closed = False
         workflow.register_random_seed_callback(self._renew)
 
@@ -78,15 +84,21 @@ class Gate:
         return tuple(waiting.request for waiting in self._waiting)
 
     @property
+    def unanswered(self) -> int:
+        """How many were asked in this segment, and have no answer yet."""
+        return sum(waiting.asked and waiting.answer is None for waiting in self._waiting)
+
+    @property
     def settled(self) -> tuple[Settled, ...]:
         return tuple(self._settled.values())[-_SETTLED_KEPT:]
 
     async def ask(self, request: Request, *, key: str = "") -> Ruling:
         """Wait until someone decides. On cancel the request is withdrawn."""
         self.refuse_when_closed()
-        waiting = self._carried(request) or _Waiting(request)
-        waiting.key = key
-        self._waiting.append(waiting)
+        waiting = self._carried(request.turn, request.call) or _Waiting(request)
+        waiting.asked, waiting.key = True, key
+        if waiting not in self._waiting:
+            self._waiting.append(waiting)
         self._changed()
         try:
             await workflow.wait_condition(lambda: waiting.answer is not None)
@@ -107,14 +119,14 @@ class Gate:
         if ruling.choice is Choice.STOP:
             raise ApplicationError(f"stopped by {ruling.by!r}: {request.reason}", type=STOPPED, non_retryable=True)
 
-    def _carried(self, request: Request) -> "_Waiting | None":
-        """What the run waited for in the same place when it continued in this segment. Taken out."""
-        place = (request.kind, request.turn, request.call)
-        for waiting in self._waiting:
-            if (waiting.request.kind, waiting.request.turn, waiting.request.call) == place:
-                self._waiting.remove(waiting)
-                return waiting
-        return None
+    def carried(self, turn: int, call: int = -1) -> Request | None:
+        """What the run waited for in this place when it went on in this segment, until it is asked here."""
+        waiting = self._carried(turn, call)
+        return waiting.request if waiting else None
+
+    def _carried(self, turn: int, call: int) -> "_Waiting | None":
+        of_place = (each for each in self._waiting if (each.request.turn, each.request.call) == (turn, call))
+        return next((each for each in of_place if not each.asked), None)
 
     def _withdraw(self, waiting: "_Waiting") -> None:
         self._waiting.remove(waiting)
@@ -161,15 +173,15 @@ class Gate:
                 return earlier.model_copy(update={"again": True})
             waiting = self._find(decision.request)
             assert waiting is not None, "refuse_unfit refuses what does not wait"
+            await workflow.wait_condition(lambda: waiting.asked)  # carried over: by whoever waits, in a moment
             checked = await self._check(decision, waiting)
             if self._find(decision.request) is not waiting:
                 raise _refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
             return self._settle(decision, checked, waiting)
 
     async def _check(self, decision: Decision, waiting: "_Waiting") -> Checked:
-        self._checks += 1
         asked = CheckDecision(decision=decision, request=waiting.request, key=waiting.key)
-        checked = await calls.check_decision(asked, f"check-{self._checks}-{decision.request}")
+        checked = await calls.check_decision(asked, f"check-{self._number()}-{decision.request}")
         if not checked.accepted:
             raise _refusal("NotAllowed", checked.why)
         return checked

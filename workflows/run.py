@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -19,18 +20,21 @@ from perdure.core.contracts import (
     STATE_ATTRIBUTE,
     WAITING_PREFIX,
     Call,
+    CallModel,
+    CompactTranscript,
     Decision,
     Outcome,
     Request,
     RequestKind,
     RunState,
+    Sent,
     Settled,
     Standing,
     Start,
     State,
 )
-from perdure.core.loop import concluded, next_step, unsettled, with_observation, with_turn
-from perdure.core.steps import Act, Finish, Think
+from perdure.core.loop import concluded, latest_turn, next_step, unsettled, with_context, with_observation, with_turn
+from perdure.core.steps import Act, Finish, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.settle import Settling, cause
@@ -39,6 +43,7 @@ T = TypeVar("T")
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _SETTLED_SHOWN = 5  # so that a second click learns who was first
+_LATER = 1_000  # events, before it is tried again to go on in a new segment
 _MOST_REPORTED = 300  # characters of a call's line in a report, and of a cancel's reason
 
 
@@ -48,9 +53,13 @@ class AgentRun:
     def __init__(self, start: Any = None, *more: Any) -> None:
         # Checked in run(), where a start nobody can read fails the run instead of wedging its first task.
         self._state = _carried(start)
-        self._gate = Gate(self._state.requests, self._state.decided, self._changed)
+        self._numbers = count(self._state.serial)
+        self._gate = Gate(self._state.requests, self._state.decided, self._changed, partial(next, self._numbers))
+        self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
+        self._doing: asyncio.Task[None] | None = None  # the step that is being taken
+        self._vain = 0  # length of the history before which it is not tried again to leave it
         self._unpublished = False
-        self._shown: dict[int, Request | None] = {}  # what the memo holds, by slot
+        self._shown: dict[int, Request | None] = dict(enumerate(self._state.requests))  # what the memo holds, by slot
 
     @workflow.run
     async def run(self, start: Any = None, *more: Any) -> Outcome:
@@ -58,6 +67,7 @@ class AgentRun:
         try:
             return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
+            await self._broken_off()
             if is_cancelled_exception(error):
                 await self._end(self._cut_short(RunState.CANCELLED, _cancelled_why()))
                 raise
@@ -69,18 +79,40 @@ class AgentRun:
     async def _loop(self, start: Start) -> Outcome:
         while True:
             workflow.set_current_details(self._details())
-            match next_step(start.agent, start.task, self._state):
+            match next_step(start.agent, start.task, self._state, is_long=self._may_roll_over()):
                 case Think(asked):
-                    name = f"think-{asked.turn}"
-                    turn, turn_id = await self._until_mended(name, partial(calls.call_model, asked))
-                    self._state = with_turn(self._state, turn_id, asked, turn)
+                    await self._do(partial(self._think, asked))
                 case Act(todo):
-                    await self._act(start.agent, todo)
+                    await self._do(partial(self._act, start.agent, todo))
+                case RollOver(carry):
+                    await self._roll_over(start, carry)
                 case Finish():
                     return await self._end(self._state)
 
+    async def _do(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Take a step to its end, or until the run may go on in a new segment while the step waits for a person."""
+        self._doing = self._doing or asyncio.create_task(step())
+        await workflow.wait_condition(lambda: self._is_done() or self._may_roll_over())
+        if self._is_done():
+            done, self._doing = self._doing, None
+            done.result()
+
+    async def _broken_off(self) -> None:
+        """Tell the step that is being taken, and wait until it has let everything end."""
+        if self._doing:
+            self._doing.cancel()
+            await asyncio.gather(self._doing, return_exceptions=True)
+
+    def _is_done(self) -> bool:
+        return self._doing is not None and self._doing.done()
+
+    async def _think(self, asked: CallModel) -> None:
+        turn, turn_id = await self._until_mended(f"think-{asked.turn}", partial(calls.call_model, asked))
+        self._state = with_turn(self._state, turn_id, asked, turn)
+
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
+        self._settling = {}
         settling = [asyncio.create_task(self._settle(agent, call)) for call in todo]
         try:
             await asyncio.gather(*settling)
@@ -93,24 +125,68 @@ class AgentRun:
 
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
-        settling = Settling(self._gate, agent, state.turn, state.since[0], call)
+        sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
+        settling = Settling(self._gate, agent, state.turn, latest_turn(state), call, sent)
+        self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
         self._state = with_observation(self._state, ref)
 
     async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
         """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
-        again = 0
+        turn = self._state.turn + 1
+        if carried := self._gate.carried(turn):
+            await self._gate.mended(carried)
         while True:
             self._gate.refuse_when_closed()
-            activity_id = f"{name}r{again}" if again else name
+            tries = self._state.tries
+            activity_id = f"{name}r{tries}" if tries else name
             try:
                 return await attempt(activity_id), activity_id
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
-                why = request_for(RequestKind.STUCK, cause(error), turn=self._state.turn + 1)
-                await self._gate.mended(why)
-            again += 1
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=turn))
+
+    # --- a new segment ------------------------------------------------------------------------------------------------
+
+    def _may_roll_over(self) -> bool:
+        """Whether the history is long, and all that is being done waits for a person that nobody has answered yet."""
+        info = workflow.info()
+        if (
+            not info.is_continue_as_new_suggested()
+            or self._gate.closed
+            or info.get_current_history_length() < self._vain
+        ):
+            return False
+        if self._doing is None:
+            return True
+        waiting = len(unsettled(self._state)) or 1
+        return self._gate.unanswered == waiting and workflow.all_handlers_finished() and not self._is_done()
+
+    async def _roll_over(self, start: Start, carry: CompactTranscript) -> None:
+        """Go on in a new segment; unless somebody decides meanwhile, for then that comes first."""
+        try:
+            carried = await calls.compact_transcript(carry, f"carry-{next(self._numbers)}")
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            self._vain = workflow.info().get_current_history_length() + _LATER  # the old segment does for a while
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if not self._may_roll_over():
+            return
+        state = with_context(self._state, carried.digest).model_copy(
+            update={
+                "sent": tuple(settling.sent for settling in self._settling.values()),
+                "requests": self._gate.requests,
+                "decided": self._gate.settled,
+                "serial": next(self._numbers),
+                "began": self._state.began or workflow.info().workflow_start_time,
+            }
+        )
+        after = start.model_copy(update={"state": state, "carried": carried})
+        workflow.continue_as_new(after, memo=_memo(state))
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -170,7 +246,8 @@ class AgentRun:
         workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
-        changes: dict[str, Any] = {STANDING: Standing(settled=self._gate.settled[-_SETTLED_SHOWN:], outcome=brief)}
+        standing = _standing(self._gate.settled, self._state.began).model_copy(update={"outcome": brief})
+        changes: dict[str, Any] = {STANDING: standing}
         changes |= {f"{WAITING_PREFIX}{slot}": request for slot, request in self._reshown().items()}
         workflow.upsert_memo(changes)
         workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
@@ -203,6 +280,16 @@ class AgentRun:
         if self._gate.requests:
             return RunState.WAITING
         return RunState.ACTING if unsettled(self._state) else RunState.THINKING
+
+
+def _standing(settled: tuple[Settled, ...], began: datetime | None) -> Standing:
+    return Standing(settled=settled[-_SETTLED_SHOWN:], began=began)
+
+
+def _memo(state: State) -> dict[str, Any]:
+    """What a new segment shows from its first moment: each waiting request in a slot of its own."""
+    waiting = {f"{WAITING_PREFIX}{slot}": request for slot, request in enumerate(state.requests)}
+    return {STANDING: _standing(state.decided, state.began), **waiting}
 
 
 def _carried(start: Any) -> State:

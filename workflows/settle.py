@@ -22,12 +22,12 @@ from perdure.core.contracts import (
     Choice,
     Effect,
     Ending,
-    Grant,
     Observed,
     Ref,
     Request,
     RequestKind,
     RunTool,
+    Sent,
     Verdict,
 )
 from perdure.core.digests import idempotency_key, of_bytes
@@ -41,19 +41,28 @@ _SENDINGS_UNDONE = 2  # after which the probe said that nothing happened; then t
 class Settling:
     """The way of one call. Each sending to a worker has an activity id of its own."""
 
-    def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call) -> None:
+    def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent) -> None:
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
         root = workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
-        self._grant: Grant | None = None
-        self._sendings = 0
+        self._grant = sent.grant
+        self._sendings = sent.sendings
         self._latest = ""  # activity id of the latest sending
-        self._doubt = ""  # why it may have taken effect, while nobody knows
+        self._doubt = sent.doubt  # why it may have taken effect, while nobody knows
+
+    @property
+    def sent(self) -> Sent:
+        """How far the call is."""
+        return Sent(call=self.call.index, sendings=self._sendings, doubt=self._doubt, grant=self._grant)
 
     async def observed(self) -> Ref:
         """What came of the call. On cancel, what came of it until then."""
-        why = self.call.reason or "policy" if self.call.verdict is Verdict.ASK else ""
         try:
+            why = self.call.reason or "policy" if self.call.verdict is Verdict.ASK else ""
+            if carried := self.gate.carried(self.turn, self.call.index):
+                if settled := await self._taken_up(carried):
+                    return settled
+                why = carried.reason if carried.kind is RequestKind.APPROVAL else ""
             while True:
                 if why and (rejected := await self._rejection(why)):
                     return rejected
@@ -72,6 +81,17 @@ class Settling:
             if is_cancelled_exception(error):
                 return self._cut_short()
             raise
+
+    async def _taken_up(self, carried: Request) -> Ref | None:
+        """Wait on for what was waited for when the run went on in this segment; what came of it, if anything."""
+        match carried.kind:
+            case RequestKind.UNKNOWN:
+                settled = await self._ruled(carried.reason)
+                self._doubt = self._doubt if settled else ""
+                return settled
+            case RequestKind.STUCK:
+                await self.gate.mended(carried)
+        return None
 
     def _cut_short(self) -> Ref:
         """What can be said of a call that was waiting when the run was cancelled."""
@@ -136,6 +156,10 @@ class Settling:
                     return None
                 return self._said(f"it surely did not happen, although it was tried: {why}", ok=False)
             why = f"{why}; its probe cannot tell" + (f": {probed.reason}" if probed.reason else "")
+        return await self._ruled(why)
+
+    async def _ruled(self, why: str) -> Ref | None:
+        """What an operator knows of it; None: it did not happen."""
         ruling = await self._ask(RequestKind.UNKNOWN, why)
         match ruling.choice:
             case Choice.RERUN:

@@ -18,6 +18,7 @@ CALL_MODEL: Final = "call_model"
 RUN_TOOL: Final = "run_tool"
 PROBE_TOOL: Final = "probe_tool"
 CHECK_DECISION: Final = "check_decision"
+COMPACT_TRANSCRIPT: Final = "compact_transcript"
 DECIDE: Final = "decide"  # an update and a signal over one function
 
 MOST_SAID: Final = 4_000  # characters of an operator's own: they are recorded, and told to the model
@@ -97,12 +98,16 @@ class Usage(Wire):
 
 
 class Start(Wire):
-    """The workflow's one argument. `state` is set when a run continues in a new segment."""
+    """The workflow's one argument. `state` and `carried` are set when a run goes on in a new segment.
+
+    The workflow hands `carried` from segment to segment without looking into it.
+    """
 
     v: int = 1
     agent: str
     task: str
     state: "State | None" = None
+    carried: "Carried | None" = None
 
 
 class ToolSpec(Wire):
@@ -225,6 +230,23 @@ class Observation(Observed):
     text: str = ""
 
 
+# --- records: a transcript, compacted ---------------------------------------------------------------------------------
+
+
+class Carried(Wire):
+    """A transcript from which a run goes on, without what led to it. Bounded: see perdure.core.compaction.
+
+    `entries` are those of perdure.core.transcript, as JSON, without the task, which every start repeats. `records`
+    holds by activity id what the run's state still refers to and a new segment's history would not hold.
+    """
+
+    v: int = 1
+    digest: str
+    opening: Opening | None = None
+    entries: tuple[dict[str, Any], ...] = ()
+    records: dict[str, Any] = {}
+
+
 # --- references -------------------------------------------------------------------------------------------------------
 
 
@@ -232,10 +254,11 @@ class Ref(Wire):
     """Names one thing that the history holds, or carries what the workflow itself decided.
 
     `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
-    workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model.
+    workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `context`: a Carried, the
+    result of activity `id`, or without an id the one that this segment started with.
     """
 
-    kind: Literal["turn", "observation", "advice", "said", "note"]
+    kind: Literal["turn", "observation", "advice", "said", "note", "context"]
     id: str = ""
     digest: str = ""
     call: int = -1
@@ -247,7 +270,9 @@ class Ref(Wire):
 
 
 class CallModel(Wire):
-    """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`; without one, the task.
+    """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`.
+
+    Without `previous` it begins anew: with the task, and the context that `since` names, if the run went on from one.
 
     `before` and `after` are the digests of the transcript without and with `since`. A turn in `since` that is blank
     stands there for the digest alone. Without `tools` the model must answer. A short task goes along with the first
@@ -263,6 +288,20 @@ class CallModel(Wire):
     after: str
     tools: bool = True
     task: str = ""
+
+
+class CompactTranscript(Wire):
+    """Compact the transcript of activity `previous` (digest `digest`), or the context in `since` if there is none.
+
+    `since` is what the model has not seen yet: it stays whole. With `carry` its records go along, for a new segment.
+    """
+
+    v: int = 1
+    agent: str
+    previous: str
+    digest: str
+    since: tuple[Ref, ...]
+    carry: bool = True
 
 
 class Grant(Wire):
@@ -401,9 +440,19 @@ class Standing(Wire):
     requests: tuple[Request, ...] = ()
     settled: tuple[Settled, ...] = ()
     outcome: Outcome | None = None
+    began: datetime | None = None  # the run, if that is not when this segment did
 
 
 # --- the run's whole state --------------------------------------------------------------------------------------------
+
+
+class Sent(Wire):
+    """How far a call is that waits for a person: what a new segment needs to wait on."""
+
+    call: int
+    sendings: int = 0
+    doubt: str = ""
+    grant: Grant | None = None
 
 
 class State(Wire):
@@ -423,6 +472,10 @@ class State(Wire):
     requests: tuple[Request, ...] = ()  # open ones, oldest first
     decided: tuple[Settled, ...] = ()  # so that a late answer learns who was first
     outcome: Outcome | None = None
+    sent: tuple[Sent, ...] = ()  # of calls that wait
+    tries: int = 0  # at the next turn, so far in vain
+    serial: int = 1  # numbers for activities that no turn numbers, given out
+    began: datetime | None = None  # when its first segment did
 
 
 Start.model_rebuild()

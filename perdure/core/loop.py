@@ -9,11 +9,14 @@ The rules, in order:
 4. A blank turn is not sent back; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
+7. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
+   transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
 from perdure.core.contracts import (
     Call,
     CallModel,
+    CompactTranscript,
     Outcome,
     Ref,
     RunState,
@@ -23,7 +26,7 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes, of_transcript
-from perdure.core.steps import Act, Finish, NextStep, Think
+from perdure.core.steps import Act, Finish, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _SHORT_TASK = 2_000  # characters
@@ -40,10 +43,12 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State) -> NextStep:
-    """What must happen next."""
+def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> NextStep:
+    """What must happen next. `is_long`: the history is, and nothing is in flight."""
     if state.outcome:
         return Finish(state.outcome)
+    if is_long:
+        return RollOver(_carried(agent, state))
     if todo := unsettled(state):
         return Act(todo)
     return Think(_question(agent, task, state))
@@ -53,6 +58,12 @@ def unsettled(state: State) -> tuple[Call, ...]:
     """The calls of the latest turn that have no observation yet."""
     settled = {ref.call for ref in state.observed}
     return tuple(call for call in state.calls if call.index not in settled)
+
+
+def _carried(agent: str, state: State) -> CompactTranscript:
+    return CompactTranscript(
+        agent=agent, previous=state.turn_id, digest=state.digest, since=(*state.since, *state.observed)
+    )
 
 
 def _question(agent: str, task: str, state: State) -> CallModel:
@@ -92,6 +103,8 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "observed": _advice(activity_id, turn),
             "blanks": blanks,
             "last": not asked.tools,
+            "tries": 0,
+            "sent": (),
             "usage": state.usage + turn.usage,
         }
     )
@@ -132,6 +145,18 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.LIMITED, "", f"no answer: {state.blanks} empty turns in a row"
         case _:
             return None
+
+
+def with_context(state: State, digest: str, activity_id: str = "") -> State:
+    """The state that goes on from a compacted transcript: that of `activity_id`, or what a new segment starts with."""
+    context = Ref(kind="context", id=activity_id, digest=digest)
+    unseen = tuple(ref for ref in state.since if ref.kind != "context")
+    return state.model_copy(update={"turn_id": "", "digest": "", "since": (context, *unseen)})
+
+
+def latest_turn(state: State) -> Ref:
+    """The turn whose calls are to be settled."""
+    return [ref for ref in state.since if ref.kind == "turn"][-1]
 
 
 def with_observation(state: State, ref: Ref) -> State:

@@ -6,7 +6,7 @@ for every run costs more than a step.
 
 from dataclasses import dataclass
 
-from perdure.core.contracts import Call, CallModel, Outcome
+from perdure.core.contracts import Call, CallModel, CompactTranscript, Outcome
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,15 @@ class Act:
 
 
 @dataclass(frozen=True)
+class RollOver:
+    """Go on in a new segment, with what this makes of the transcript."""
+
+    carry: CompactTranscript
+
+
+@dataclass(frozen=True)
 class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | Finish
+NextStep = Think | Act | RollOver | Finish

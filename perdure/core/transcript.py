@@ -2,15 +2,18 @@
 
 A model activity is sent references (`CallModel.since`), not content. Each names one recorded thing by activity id and
 digest; `previous` names the model activity before, so the whole conversation is a linked list through the history, and
-an event that the workflow had not seen yet is never part of it.
+an event that the workflow had not seen yet is never part of it. The list ends at the run's first question, or at a
+context: a transcript compacted before, on which the run went on.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from perdure.core.contracts import CallModel, Observation, Opening, RecordedTurn, Ref
-from perdure.core.digests import of_bytes
+from pydantic import TypeAdapter
+
+from perdure.core.contracts import AdmittedCall, CallModel, Carried, Observation, Opening, RecordedTurn, Ref
+from perdure.core.digests import of_bytes, of_transcript
 
 
 class RecordGapError(Exception):
@@ -32,13 +35,22 @@ class Assistant:
 
 
 @dataclass(frozen=True)
+class Retold:
+    """An earlier turn in no vendor's own form: what was said and asked for, without reasoning and signatures."""
+
+    text: str = ""
+    calls: tuple[AdmittedCall, ...] = ()
+
+
+@dataclass(frozen=True)
 class Result:
-    """The observation on one call, for the provider's own form of a tool result."""
+    """The observation on one call, for the provider's own form of a tool result. `said`: by the run or an operator."""
 
     call_id: str
     name: str
     text: str
     is_error: bool
+    said: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,9 @@ class Heard:
     notes: tuple[str, ...] = ()
 
 
-Entry = Task | Assistant | Heard
+Entry = Task | Assistant | Retold | Heard
+
+_Retold, _Heard = TypeAdapter(Retold), TypeAdapter(Heard)
 
 
 @dataclass(frozen=True)
@@ -59,12 +73,20 @@ class Record:
     task: str
     asked: Mapping[str, CallModel]
     results: Mapping[str, Any]  # decoded JSON
+    carried: Carried | None = None  # what the segment started with
 
     def result(self, activity_id: str) -> Any:
         try:
             return self.results[activity_id]
         except KeyError:
             raise RecordGapError(f"no result of activity {activity_id!r} in the record") from None
+
+    def context(self, ref: Ref) -> Carried:
+        if ref.id:
+            return Carried.model_validate(self.result(ref.id))
+        if self.carried is None:
+            raise RecordGapError("this segment was started with no context")
+        return self.carried
 
 
 def chain(record: Record, asked: CallModel) -> list[CallModel]:
@@ -82,31 +104,53 @@ def chain(record: Record, asked: CallModel) -> list[CallModel]:
     return found[::-1]
 
 
-def opening(record: Record, calls: Sequence[CallModel]) -> Opening | None:
-    """The run's opening, as it stands in the first turn of a chain; None while that is only asked for."""
-    return RecordedTurn.model_validate(record.result(calls[1].previous)).opening if len(calls) > 1 else None
+def opening(record: Record, calls: Sequence[CallModel], asked_by: str) -> Opening | None:
+    """The run's opening: that of the context, or in the first turn of a chain; None while that is only asked for.
+
+    Args:
+        asked_by: activity id of the chain's last call.
+    """
+    if contexts := [ref for ref in calls[0].since if ref.kind == "context"]:
+        return record.context(contexts[0]).opening
+    first = record.result(calls[1].previous) if len(calls) > 1 else record.results.get(asked_by)
+    return RecordedTurn.model_validate(first).opening if first else None
 
 
 def entries(record: Record, asked: CallModel) -> tuple[Entry, ...]:
     """What `asked` adds to the transcript."""
+    begin: tuple[Entry, ...] = () if asked.previous else (Task(record.task),)
+    return (*begin, *told(record, asked.since))
+
+
+def told(record: Record, since: Sequence[Ref]) -> tuple[Entry, ...]:
+    """The entries that references name."""
     turn: RecordedTurn | None = None
-    results: list[Result] = []
-    notes: list[str] = []
-    said: list[Entry] = [] if asked.previous else [Task(record.task)]
-    for ref in asked.since:
+    heard = _Hearing()
+    said: list[Entry] = []
+    for ref in since:
         match ref.kind:
+            case "context":
+                said += restored(record.context(ref).entries)
             case "turn":
                 turn = RecordedTurn.model_validate(record.result(ref.id))
                 if turn.stop != "blank":
                     said.append(Assistant(turn))
             case "note":
-                notes.append(ref.text)
+                heard.notes.append(ref.text)
             case "observation" | "advice" | "said":
                 assert turn is not None, "a turn comes before what was observed on its calls"
-                results.append(_result(record, turn, ref))
-    if results or notes:
-        said.append(Heard(tuple(results), tuple(notes)))
-    return tuple(said)
+                heard.results.append(_result(record, turn, ref))
+    return (*said, *heard.entry())
+
+
+@dataclass
+class _Hearing:
+    results: list[Result] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def entry(self) -> Iterator[Heard]:
+        if self.results or self.notes:
+            yield Heard(tuple(self.results), tuple(self.notes))
 
 
 def _result(record: Record, turn: RecordedTurn, ref: Ref) -> Result:
@@ -115,19 +159,44 @@ def _result(record: Record, turn: RecordedTurn, ref: Ref) -> Result:
         case "advice":
             return Result(call.id, call.name, call.reason, is_error=True)
         case "said":
-            return Result(call.id, call.name, ref.text, is_error=not ref.ok)
+            return Result(call.id, call.name, ref.text, is_error=not ref.ok, said=True)
         case _:
             seen = Observation.model_validate(record.result(ref.id))
             return Result(call.id, call.name, seen.text, is_error=seen.ending != "ok")
 
 
-def recorded_digest(record: Record, ref: Ref) -> str:
+def stored(told: Sequence[Retold | Heard]) -> tuple[dict[str, Any], ...]:
+    """Entries as JSON, for a `Carried`. What stands at its default is left out."""
+    return tuple(_stored(each) for each in told)
+
+
+def _stored(each: Retold | Heard) -> dict[str, Any]:
+    form: TypeAdapter[Any] = _Heard if isinstance(each, Heard) else _Retold
+    stored: dict[str, Any] = form.dump_python(each, mode="json", exclude_defaults=True)
+    return stored
+
+
+def restored(told: Sequence[dict[str, Any]]) -> tuple[Retold | Heard, ...]:
+    return tuple(
+        _Heard.validate_python(each) if each.keys() & {"results", "notes"} else _Retold.validate_python(each)
+        for each in told
+    )
+
+
+def digest(record: Record, before: str, asked: CallModel) -> str:
+    """The digest of the transcript `before` and what `asked` adds, as the record has it."""
+    return of_transcript(before, record.task, [_recorded_digest(record, ref) for ref in asked.since])
+
+
+def _recorded_digest(record: Record, ref: Ref) -> str:
     """The digest that stands in the record for `ref`; for the workflow's own words, that of the words."""
     match ref.kind:
         case "note" | "said":
             return of_bytes(ref.text)[:32]
         case "advice":
             return ref.digest  # part of the turn, whose own digest is chained
+        case "context":
+            return record.context(ref).digest
         case _:
-            digest: str = record.result(ref.id)["digest"]
-            return digest
+            recorded: str = record.result(ref.id)["digest"]
+            return recorded

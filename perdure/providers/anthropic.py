@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
-from perdure.core.transcript import Assistant, Entry, Heard, Result, Task
+from perdure.core.contracts import AdmittedCall, Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
 from perdure.providers.clients import TIMEOUT, Client, Clients
 from perdure.providers.errors import Failure, Vendor, classed, no_key, not_a_setting, parsed, too_long, unreadable
 from perdure.providers.jsontext import count_of, dumped, object_in, objects, text_of
@@ -95,9 +95,16 @@ def _message(entry: Entry) -> dict[str, Any]:
             return {"role": "user", "content": [{"type": "text", "text": text}]}
         case Assistant(turn):
             return {"role": "assistant", "content": _sent_back(turn)}
+        case Retold(text, calls):
+            texts = [{"type": "text", "text": text}] if text.strip() else []
+            return {"role": "assistant", "content": [*texts, *map(_retold_call, calls)]}
         case Heard(results, notes):  # the API takes results only in front
             texts = [{"type": "text", "text": note} for note in notes]
             return {"role": "user", "content": [*map(_result, results), *texts]}
+
+
+def _retold_call(call: AdmittedCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": object_in(call.arguments) or {}}
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
-from perdure.core.transcript import Assistant, Entry, Heard, Task
+from perdure.core.transcript import Assistant, Entry, Heard, Retold, Task
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
 from perdure.providers.jsontext import count_of, dumped, objects, text_of
-from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed
+from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
 from perdure.providers.protocol import AskedCall, Reply
 
 OWN_KEYS: Final = frozenset({"messages", "model", "n", "store", "stream", "tool_choice", "tools"})
@@ -82,6 +82,10 @@ def _messages(entry: Entry) -> Iterator[dict[str, Any]]:
             message = _sent_back(turn)
             if message.get("tool_calls") or message.get("content") or message.get("refusal"):
                 yield message
+        case Retold(text, calls):
+            asked = [{"id": call.id, "type": "function", "function": retold(call)} for call in calls]
+            if asked or text.strip():
+                yield {"role": "assistant", "content": text or None, **({"tool_calls": asked} if asked else {})}
         case Heard(results, notes):
             for result in results:
                 yield {"role": "tool", "tool_call_id": result.call_id, "content": observed(result)}

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from perdure.core.contracts import Call
+from perdure.core.contracts import AdmittedCall, Call
 from perdure.core.transcript import Result
 from perdure.providers.clients import TIMEOUT, Client, Clients
 from perdure.providers.errors import Failure, Vendor
@@ -40,6 +40,11 @@ def admitted(function: dict[str, Any], call: Call | None) -> dict[str, Any]:
     if (function.get("name"), function.get("arguments")) == (name, arguments):
         return function
     return {**function, "name": name, "arguments": arguments}
+
+
+def retold(call: AdmittedCall) -> dict[str, str]:
+    """The function of a call that is retold, with an object for arguments."""
+    return {"name": call.name, "arguments": call.arguments if object_in(call.arguments) is not None else "{}"}
 
 
 def failure_in(error: Any) -> Failure:

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
-from perdure.core.transcript import Assistant, Entry, Heard, Task
+from perdure.core.transcript import Assistant, Entry, Heard, Retold, Task
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
 from perdure.providers.jsontext import count_of, dumped, objects, text_of
-from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed
+from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
 from perdure.providers.protocol import AskedCall, Reply
 
 OWN_KEYS: Final = frozenset({
@@ -86,6 +86,11 @@ def _items(entry: Entry) -> Iterator[dict[str, Any]]:
             yield {"role": "user", "content": text}
         case Assistant(turn):
             yield from _sent_back(turn)
+        case Retold(text, calls):
+            if text.strip():
+                yield {"role": "assistant", "content": text}
+            for call in calls:
+                yield {"type": "function_call", "call_id": call.id, **retold(call)}
         case Heard(results, notes):
             for result in results:
                 yield {"type": "function_call_output", "call_id": result.call_id, "output": observed(result)}

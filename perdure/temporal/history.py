@@ -1,6 +1,7 @@
 """Temporal's history, fetched and decoded into `perdure.traces.events`. Payload codecs are undone here."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +21,7 @@ _Payloads = Iterable[Payload]
 
 @dataclass
 class Decoder:
-    """Decodes the events of one segment, in order. Keeps what later events only refer to, for as long as they may.
+    """Decodes a run's events, segment after segment. Keeps what later events only refer to, for as long as they may.
 
     Events that tell an operator nothing (timers, workflow tasks that went well) decode to None.
     """
@@ -79,6 +80,9 @@ def moment(time: Timestamp) -> datetime:
 async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.workflow_execution_started_event_attributes
     start = _start(await d.value(a.input.payloads))
+    d.running.clear()
+    d.deciding.clear()
+    await _waiting(d, a.memo.fields)
     return e.RunStarted(
         event.event_id,
         _at(event),
@@ -88,7 +92,17 @@ async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
         start=start,
         by=a.identity,
         task_queue=a.task_queue.name,
+        continues=a.continued_execution_run_id,
     )
+
+
+async def _waiting(d: Decoder, memo: Mapping[str, Payload]) -> None:
+    """Take in what the memo says of what waits: each request in a slot of its own, or nothing in it any more."""
+    for key in [key for key in memo if key.startswith(WAITING_PREFIX)]:
+        d.waiting.pop(key, None)
+        with suppress(ValueError):  # written by whoever started the run
+            if (request := await d.value([memo[key]])) is not None:
+                d.waiting[key] = Request.model_validate(request)
 
 
 def _start(raw: Any) -> Start:
@@ -157,11 +171,7 @@ async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
     fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
     if STANDING not in fields:
         return None
-    for key in [key for key in fields if key.startswith(WAITING_PREFIX)]:
-        request = await d.value([fields[key]])
-        d.waiting.pop(key, None)
-        if request is not None:
-            d.waiting[key] = Request.model_validate(request)
+    await _waiting(d, fields)
     standing = Standing.model_validate(await d.value([fields[STANDING]]))
     now = standing.model_copy(update={"requests": tuple(d.waiting.values())})
     return e.StandingChanged(event.event_id, _at(event), now)
@@ -220,7 +230,8 @@ def _ended(status: str, attributes: str) -> "_Reader":
         a = getattr(event, attributes)
         result = await d.value(a.result.payloads) if status == "completed" else None
         kind, message = await d.failure(a.failure) if status == "failed" else ("", getattr(a, "reason", ""))
-        return e.RunEnded(event.event_id, _at(event), status, result, kind, message)
+        after = getattr(a, "new_execution_run_id", "")
+        return e.RunEnded(event.event_id, _at(event), status, result, kind, message, continued_by=after)
 
     return read
 
@@ -261,7 +272,7 @@ _READERS: dict[int, _Reader] = {
 
 
 async def decoded(converter: DataConverter, run_id: str, history: Iterable[HistoryEvent]) -> list[e.Event]:
-    """All that means something of one segment's history."""
+    """All that means something of a run's history."""
     decoder = Decoder(converter, run_id)
     found = [await decoder.decode(event) for event in history]
     return [event for event in found if event is not None]

@@ -21,9 +21,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Opening, Ref, Stop
-from perdure.core.digests import of_transcript
-from perdure.core.transcript import Entry, Record, RecordGapError, chain, entries, opening, recorded_digest
+from perdure.core.contracts import CALL_MODEL, CallModel, Carried, Opening, Ref, Start, Stop
+from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
 
@@ -67,6 +66,7 @@ class _Known:
 
     decoder: Decoder
     task: str | None = None
+    carried: Carried | None = None
     seen: int = 0  # newest event id read from the server
     asked: dict[str, CallModel] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
@@ -76,11 +76,14 @@ class _Known:
     counted: int = 0  # of them, by the journal
     reading: Lock = field(default_factory=Lock)  # the decoder takes each event once
 
-    def begin(self, task: str) -> None:
+    def begin(self, start: Start, size: int) -> None:
         if self.task is None:
-            self.fixed += len(task)
-            self.size += len(task)
-        self.task = task
+            self.fixed += size
+            self.size += size
+        self.task = start.task
+        if start.carried is not None and self.conversation is None:  # else it has been taken in
+            self.carried = start.carried
+            self.size += _decoded(size)
 
     def ask(self, activity_id: str, asked: CallModel, size: int) -> None:
         if activity_id not in self.asked:
@@ -92,13 +95,17 @@ class _Known:
             self.size += size
         self.results[activity_id] = result
 
-    def holds(self, ref: Ref) -> bool:
-        return ref.id in self.results and self.results[ref.id].get("digest") == ref.digest
+    def find(self, ref: Ref) -> Any:
+        """The result that `ref` names; None if it is not kept."""
+        carried = self.carried.records if self.carried else {}
+        found = self.results.get(ref.id) or carried.get(ref.id) or {}
+        return found if found.get("digest") == ref.digest else None
 
     def record(self) -> Record:
         if self.task is None:
             raise RecordGapError("the start of the run has not been read")
-        return Record(self.task, self.asked, self.results)
+        results = {**self.carried.records, **self.results} if self.carried else self.results
+        return Record(self.task, self.asked, results, self.carried)
 
     def take(self, conversation: Conversation) -> None:
         """Keep the conversation instead of what it was made from."""
@@ -107,7 +114,7 @@ class _Known:
         self.size += len(conversation.messages)
 
     def forget(self) -> None:
-        self.conversation = None
+        self.conversation = self.carried = None
         self.asked.clear()
         self.results.clear()
         self.size = self.fixed
@@ -149,8 +156,8 @@ class Journal:
         known = self._of(segment, client)
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
-            if known.holds(ref):
-                return known.results[ref.id]
+            if found := known.find(ref):
+                return found
         raise TranscriptMismatchError(f"the history holds no result of activity {ref.id!r} with digest {ref.digest!r}")
 
     async def conversation(
@@ -163,7 +170,7 @@ class Journal:
         """
         known = self._of(segment, client)
         if asked.task:
-            known.begin(asked.task)
+            known.begin(Start(agent=asked.agent, task=asked.task), len(asked.task))
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
             known.ask(activity_id, asked, 0)
@@ -176,6 +183,12 @@ class Journal:
         raise TranscriptMismatchError(
             f"the transcript rebuilt from the history is not the one that {activity_id!r} was asked to answer"
         )
+
+    async def whole(self, client: Client, segment: Segment) -> Record:
+        """All that the history holds, read anew and not kept."""
+        known = _Known(Decoder(client.data_converter, segment.workflow_id))
+        await self._catch_up(client, segment, known)
+        return known.record()
 
     # --- reading the server -------------------------------------------------------------------------------------------
 
@@ -257,7 +270,7 @@ async def _nothing(client: Client, segment: Segment, known: _Known) -> None:
 async def _take_in(known: _Known, raw: HistoryEvent) -> None:
     match await known.decoder.decode(raw):
         case e.RunStarted(start=start):
-            known.begin(start.task)
+            known.begin(start, raw.ByteSize())
         case e.ActivityScheduled(activity=name) as event if name == CALL_MODEL:
             known.ask(event.activity_id, CallModel.model_validate(event.input), raw.ByteSize())
         case e.ActivityCompleted(activity_id=activity_id, result=dict() as result) if activity_id != "?":
@@ -278,7 +291,7 @@ def _conversation(
         if kept and kept.asked_by == asked.previous and kept.digest == asked.before:
             return _grown(record, kept, activity_id, asked, encode(kept.opening))
         calls = chain(record, asked)
-        offered = opening(record, calls) or fresh
+        offered = opening(record, calls, activity_id) or fresh
         conversation = Conversation(offered, b"", "", "")
         for call in calls:
             conversation = _grown(record, conversation, activity_id, call, encode(offered))
@@ -289,10 +302,9 @@ def _conversation(
 
 def _grown(record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: Encode) -> Conversation:
     more = encode(entries(record, asked))
-    digests = [recorded_digest(record, ref) for ref in asked.since]
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
-        digest=of_transcript(kept.digest, record.task, digests),
+        digest=digest(record, kept.digest, asked),
         asked_by=asked_by,
     )

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Self
 
 from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -19,6 +20,7 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
+    WorkflowHistory,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -71,6 +73,7 @@ _AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
 _PATIENCE = timedelta(seconds=10)  # for an update's answer, before the decision is left as a signal
 _LOOK_AGAIN = 1.0  # seconds between looks at attempts that the history does not show yet
 _RECONNECT = 1.0
+_OURS = f"WorkflowType = '{RUN}' AND ExecutionStatus != 'ContinuedAsNew'"  # of a run, the segment it is in
 
 _CLOSED = {
     WorkflowExecutionStatus.FAILED: RunState.FAILED,
@@ -160,7 +163,7 @@ class Runs:
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50
     ) -> Sequence[RunRow]:
         """The runs started last, newest first, at most `limit`. Of running ones, what they are at is read now."""
-        wanted = [f"WorkflowType = '{RUN}'"]
+        wanted = [_OURS]
         if agent:
             wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
         if state and (state in FINAL_STATES or state is RunState.WAITING):
@@ -199,7 +202,7 @@ class Runs:
             with _reaching(run_id):
                 described = await self._client.get_workflow_handle(run_id).describe()
         except RunNotFoundError:
-            rows = await self._rows(f"WorkflowType = '{RUN}' AND WorkflowId STARTS_WITH {_quoted(run_id)}", 3)
+            rows = await self._rows(f"{_OURS} AND WorkflowId STARTS_WITH {_quoted(run_id)}", 3)
         else:
             if described.workflow_type != RUN:
                 raise RunNotFoundError(
@@ -236,7 +239,7 @@ class Runs:
 
     async def _waiting(self) -> AsyncIterator[tuple[RunRow, Request]]:
         """All that waits, however much it is."""
-        query = f"WorkflowType = '{RUN}' AND {_state_query(RunState.WAITING)}"
+        query = f"{_OURS} AND {_state_query(RunState.WAITING)}"
         with _reaching():
             async for execution in self._client.list_workflows(query):
                 row = await self._row(execution)
@@ -245,7 +248,7 @@ class Runs:
 
     async def _refuse_settled(self, request_id: str) -> None:
         with _reaching():
-            async for execution in self._client.list_workflows(f"WorkflowType = '{RUN}'", limit=200):
+            async for execution in self._client.list_workflows(_OURS, limit=200):
                 for settled in (await _standing(execution)).settled:
                     if settled.request.startswith(request_id):
                         raise AlreadyDecidedError(execution.id, settled)
@@ -259,16 +262,30 @@ class Runs:
         row = await self.find(run_id)
         handle = self._client.get_workflow_handle(row.run_id)
         with _reaching(row.run_id):
-            history = await handle.fetch_history()
-            known = await decoded(self._client.data_converter, row.run_id, history.events)
+            known = await decoded(self._client.data_converter, row.run_id, await self._history(row))
             latest = known[-1].id if known else 0
             return [*known, *await self._attempts(handle, latest)]
 
+    async def _history(self, row: RunRow) -> Sequence[HistoryEvent]:
+        """The events of all segments that the server still has, oldest first."""
+        segments: list[Sequence[HistoryEvent]] = []
+        segment_id = row.segment_id
+        while segment_id:
+            handle = self._client.get_workflow_handle(row.run_id, run_id=segment_id)
+            try:
+                segments.append((await handle.fetch_history()).events)
+            except RPCError as error:
+                if not segments or error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                break  # retention took it
+            segment_id = segments[-1][0].workflow_execution_started_event_attributes.continued_execution_run_id
+        return [event for events in reversed(segments) for event in events]
+
     async def history_json(self, run_id: str) -> str:
-        """A run's history as Temporal's own JSON, as its UI and CLI save it."""
+        """A run's history as Temporal's own JSON, as its UI and CLI save it; of several segments, one after another."""
         row = await self.find(run_id)
         with _reaching(row.run_id):
-            return (await self._client.get_workflow_handle(row.run_id).fetch_history()).to_json()
+            return WorkflowHistory(row.run_id, await self._history(row)).to_json()
 
     async def watch(self, run_id: str) -> AsyncIterator[Event]:
         """Every event so far, then each as it comes, to the run's end. A server may go away for a while."""
@@ -289,23 +306,45 @@ class Runs:
 
     async def _follow(self, run_id: str, queue: asyncio.Queue[Event | None]) -> None:
         decoder, seen = Decoder(self._client.data_converter, run_id), 0
+        segment_id = await self._first_segment(run_id)
         try:
             while True:
                 try:
-                    handle = self._client.get_workflow_handle(run_id)
+                    handle = self._client.get_workflow_handle(run_id, run_id=segment_id)
+                    after = ""
                     async for raw in handle.fetch_history_events(wait_new_event=True):
                         if raw.event_id <= seen:
                             continue
                         seen = raw.event_id
                         if event := await decoder.decode(raw):
                             await queue.put(event)
-                    return
+                        after = raw.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+                    if not after:
+                        return
+                    segment_id, seen = after, 0
                 except RPCError as error:
                     if error.status is RPCStatusCode.NOT_FOUND:
                         raise RunNotFoundError(f"run {run_id!r} is gone from the server") from None
                     await asyncio.sleep(_RECONNECT)
         finally:
             await queue.put(None)
+
+    async def _first_segment(self, run_id: str) -> str:
+        """The oldest segment that the server still has."""
+        segment_id = (await self.find(run_id)).segment_id
+        while True:
+            handle = self._client.get_workflow_handle(run_id, run_id=segment_id)
+            try:
+                first = await anext(aiter(handle.fetch_history_events(page_size=1)))
+                before = first.workflow_execution_started_event_attributes.continued_execution_run_id
+                await self._client.get_workflow_handle(run_id, run_id=before).describe() if before else None
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return segment_id
+                raise
+            if not before:
+                return segment_id
+            segment_id = before
 
     async def _look(self, run_id: str, queue: asyncio.Queue[Event | None]) -> None:
         """Attempts that failed or moved to another worker: the history tells of them only when the activity closes."""
@@ -397,7 +436,7 @@ class Runs:
             run_id=execution.id,
             agent=execution.typed_search_attributes.get(_AGENT) or "?",
             state=_state(execution, standing),
-            started=execution.start_time,
+            started=standing.began or execution.start_time,
             ended=execution.close_time,
             requests=standing.requests if execution.close_time is None else (),
             outcome=standing.outcome,

@@ -1,6 +1,7 @@
 """A run's history, decoded: one value per event that means something, payloads as JSON, nothing of Temporal's wire.
 
-Ids are the history's own event ids (ascending within a segment); times carry their zone (UTC).
+Ids are the history's own event ids (ascending within a segment); times carry their zone (UTC). The events of a run that
+went on in new segments follow one another, a RunStarted at the head of each.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ class RunStarted(Event):
     start: Start
     by: str  # the client's own word for itself
     task_queue: str = ""
+    continues: str = ""  # the segment before
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class RunEnded(Event):
     result: Any = None
     failure_type: str = ""
     failure: str = ""
+    continued_by: str = ""  # the segment after
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,21 @@ class WorkflowTaskFailed(Event):
     worker: str
 
 
-def record(events: Sequence[Event]) -> Record:
-    """What the transcript is rebuilt from. Needs a RunStarted."""
-    [started] = [e for e in events if isinstance(e, RunStarted)]
-    scheduled = [e for e in events if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
+def latest_segment(events: Sequence[Event]) -> Sequence[Event]:
+    """The events of the segment that a run is in, or ended in."""
+    starts = [place for place, event in enumerate(events) if isinstance(event, RunStarted)]
+    return events[starts[-1] :] if starts else events
+
+
+def record(segment: Sequence[Event]) -> Record:
+    """What the transcript is rebuilt from in one segment, whose events start with a RunStarted."""
+    [started] = [e for e in segment if isinstance(e, RunStarted)]
+    scheduled = [e for e in segment if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
+    carried = started.start.carried
     return Record(
         task=started.start.task,
         asked={e.activity_id: CallModel.model_validate(e.input) for e in scheduled},
-        results={e.activity_id: e.result for e in events if isinstance(e, ActivityCompleted)},
+        results=(carried.records if carried else {})
+        | {e.activity_id: e.result for e in segment if isinstance(e, ActivityCompleted)},
+        carried=carried,
     )

@@ -159,6 +159,7 @@ class Trace:
     cancelling: Cancelling | None
     last: datetime  # of the newest event
     events: int
+    turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

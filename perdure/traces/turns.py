@@ -32,6 +32,7 @@ from perdure.core.contracts import (
     RunState,
     RunTool,
     Standing,
+    State,
     Usage,
     Verdict,
 )
@@ -73,7 +74,9 @@ class _Index:
 
     def __init__(self, events: Sequence[e.Event]) -> None:
         self.events = events
-        self.started = next(event for event in events if isinstance(event, e.RunStarted))
+        starts = [event for event in events if isinstance(event, e.RunStarted)]
+        self.started, self.segment_id = starts[0], starts[-1].segment_id
+        self.before = starts[0].start.state or State()  # what was before the first event: nothing, unless that is gone
         self.scheduled = {event.activity_id: event for event in events if isinstance(event, e.ActivityScheduled)}
         self.results = {event.activity_id: event.result for event in events if isinstance(event, e.ActivityCompleted)}
         self.executions = self._executed()
@@ -85,7 +88,7 @@ class _Index:
         self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
         self.asked = asking.asked(events, self._checks())
         self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
-        by_call = sorted(self.sent, key=lambda id: self.scheduled[id].id)
+        by_call = [id for id in self.scheduled if id in self.sent]
         self.sent_for = _grouped(by_call, lambda id: (self.turn_of.get(self.sent[id].turn_id), self.sent[id].call))
 
     def _of(self, *activities: str) -> list[str]:
@@ -115,7 +118,7 @@ class _Index:
         """What the model was told of each call: in the request that follows the call's turn."""
         told: dict[_Place, Ref] = {}
         for asked in self.asks.values():
-            turn = self.turn_of.get(asked.previous, 0)
+            turn = next((self.turn_of.get(ref.id, 0) for ref in asked.since if ref.kind == "turn"), 0)
             told.update({(turn, ref.call): ref for ref in asked.since if ref.kind in ("observation", "advice", "said")})
         return told
 
@@ -213,18 +216,18 @@ class _Index:
         answer = outcome.answer if outcome else ""
         return Trace(
             run_id=self.started.run_id,
-            segment_id=self.started.segment_id,
+            segment_id=self.segment_id,
             agent=self.started.start.agent,
             task=self.started.start.task,
             state=outcome.state if outcome else self._standing_state(cancelling),
-            started=self.started.at,
+            started=self.before.began or self.started.at,
             ended=self.ended.at if self.ended else None,
             by=self.started.by,
             task_queue=self.started.task_queue,
             protocol=opening.protocol if opening else "",
             model=opening.model if opening else "",
             budget=opening.turns if opening else None,
-            usage=sum((turn.usage for turn in turns), Usage()),
+            usage=sum((turn.usage for turn in turns), self.before.usage),
             turns=turns,
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
@@ -234,10 +237,13 @@ class _Index:
             cancelling=cancelling,
             last=max(event.at for event in self.events),
             events=len(self.events),
+            turns_gone=self.before.turn,
         )
 
     def _opening(self) -> Opening | None:
-        """What the model was offered: it stands in the first turn."""
+        """What the model was offered: it stands in the first turn, and goes along into new segments."""
+        if carried := self.started.start.carried:
+            return carried.opening
         first = (read(RecordedTurn, self.results.get(id)) for id, asked in self.asks.items() if not asked.previous)
         return next((turn.opening for turn in first if turn and turn.opening), None)
 

@@ -16,6 +16,7 @@ READ = {
     c.RUN_TOOL: (c.RunTool, c.Observed),
     c.PROBE_TOOL: (c.RunTool, c.Observed),
     c.CHECK_DECISION: (c.CheckDecision, c.Checked),
+    c.COMPACT_TRANSCRIPT: (c.CompactTranscript, c.Carried),
 }
 
 

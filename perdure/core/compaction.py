@@ -1,0 +1,108 @@
+"""Making a transcript small: what is given up first, what last, what never.
+
+1. Every turn is retold without its reasoning: signatures and encrypted items are of use to the vendor alone, and only
+   beside the latest turn, which is no part of what is compacted.
+2. Observations are cleared, oldest first. The call stays, with how much it brought, so that it can be made again.
+3. Whole turns go, oldest first, a call never without its result; a note says how many and what was called in them.
+
+The task is never touched, and neither are an operator's words: decisions of turns that go are kept in the note.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perdure.core.contracts import AdmittedCall, RecordedTurn, Verdict
+from perdure.core.messages import thoughts
+from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task, stored
+
+_WORTH_CLEARING = 300  # bytes of an observation; a note in its place takes about a third
+_MOST_SAID = 20_000  # characters of operators' words that a note keeps, newest last
+_MOST_NAMED = 40  # tools
+
+Told = Retold | Heard
+
+
+def compacted(entries: Sequence[Entry], most: int) -> tuple[Told, ...]:
+    """The entries, without the task, in at most about `most` bytes of JSON. The same entries give the same."""
+    told = [_retold(entry) for entry in entries if not isinstance(entry, Task)]
+    sizes = [_size(entry) for entry in told]
+    total = sum(sizes)
+    for place, entry in enumerate(told):
+        if total <= most:
+            break
+        told[place] = _cleared(entry)
+        total -= sizes[place]
+        sizes[place] = _size(told[place])
+        total += sizes[place]
+    return _without_oldest(told, sizes, most)
+
+
+def _retold(entry: Entry) -> Told:
+    match entry:
+        case Assistant(turn):
+            return retold(turn)
+        case Heard() | Retold():
+            return entry
+        case Task():
+            raise AssertionError("every start repeats the task")
+
+
+def retold(turn: RecordedTurn) -> Retold:
+    """A turn in no vendor's form."""
+    words = [part.text for part in thoughts(turn.protocol, turn.message) if part.kind == "text"]
+    return Retold("\n\n".join(words), tuple(_briefly(call) for call in turn.calls))
+
+
+def _briefly(call: AdmittedCall) -> AdmittedCall:
+    return AdmittedCall(index=call.index, id=call.id, name=call.name, verdict=Verdict.RUN, arguments=call.arguments)
+
+
+def _cleared(entry: Told) -> Told:
+    if isinstance(entry, Retold):
+        return entry
+    return replace(entry, results=tuple(_cleared_result(result) for result in entry.results))
+
+
+def _cleared_result(result: Result) -> Result:
+    size = len(result.text.encode())
+    if result.said or size <= _WORTH_CLEARING:
+        return result
+    text = f"[{size:,} bytes were observed here, and cleared since to save room. Call again if they are needed.]"
+    return replace(result, text=text)
+
+
+def _without_oldest(told: list[Told], sizes: list[int], most: int) -> tuple[Told, ...]:
+    """The newest entries that fit, from the beginning of a turn on, after a note on those before."""
+    kept, place = 0, len(told)
+    for start in range(len(told) - 1, -1, -1):
+        kept += sizes[start]
+        if kept > most:
+            break
+        if isinstance(told[start], Retold) or start == 0:
+            place = start
+    return tuple(told) if place == 0 else (_note(told[:place]), *told[place:])
+
+
+def _note(gone: Sequence[Told]) -> Heard:
+    """What is to be known of turns that are not shown any more."""
+    turns = [entry for entry in gone if isinstance(entry, Retold)]
+    heard = [entry for entry in gone if isinstance(entry, Heard)]
+    called = Counter(call.name for turn in turns for call in turn.calls)
+    named = ", ".join(f"{name} ({count})" for name, count in called.most_common(_MOST_NAMED))
+    said = "\n".join(f"- {each.name}: {each.text}" for entry in heard for each in entry.results if each.said)
+    earlier = [note for entry in heard for note in entry.notes if note.startswith(_GONE)]
+    lines = [
+        *earlier,
+        f"{_GONE} {len(turns)} earlier turns are not shown any more. Tools called in them: {named or 'none'}.",
+        *([f"What operators, or the run itself, said of calls in them:\n{said[-_MOST_SAID:]}"] if said else []),
+    ]
+    return Heard(notes=("\n".join(lines)[-2 * _MOST_SAID :],))
+
+
+_GONE = "[To save room:]"
+
+
+def _size(entry: Told) -> int:
+    return len(json.dumps(stored([entry]), ensure_ascii=False).encode())

@@ -1,0 +1,198 @@
+"""A long run goes on in new segments, and stays one run for everybody who looks at it or decides in it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from perdure import ToolContext, tool
+from perdure.core.contracts import Choice, Request, RequestKind, RunState
+from perdure.core.runs import DecisionRefusedError
+from perdure.providers.registry import PROTOCOLS
+from perdure.temporal.embedded import DevServer
+from perdure.temporal.journal import Journal
+from perdure.testing import call, error, say, think
+from perdure.traces.events import RunStarted
+from perdure.traces.turns import trace
+from tests.conftest import Stage, StageOf, asked
+
+_SHORT = {"limit.historyCount.suggestContinueAsNew": 60}  # events; the server's default is 4,096
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A server that suggests a new segment after a few turns."""
+    async with DevServer(tmp_path_factory.mktemp("short"), fast=True, ui=False, dynamic_config=_SHORT) as running:
+        yield running.address
+
+
+@pytest.fixture
+def brief(stage: StageOf, short: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", short)
+    return stage
+
+
+@tool(effect="read")
+async def look(at: int) -> str:
+    """Look at something."""
+    return f"seen {at}"
+
+
+keys: list[str] = []
+
+
+@tool(effect="idempotent")
+async def pay(ctx: ToolContext, to: str) -> str:
+    """Pay somebody."""
+    keys.append(ctx.idempotency_key)
+    return f"paid {to}"
+
+
+def looks(count: int) -> Any:
+    return lambda seen: [think(f"turn {seen.turn}"), call("look", at=seen.turn)] if seen.turn < count else say("done")
+
+
+async def _segments(desk: Stage, run_id: str) -> int:
+    return len([e for e in await desk.runs.events(run_id) if isinstance(e, RunStarted)])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_run_of_many_turns_crosses_several_segments_and_stays_one(brief: StageOf, protocol: str) -> None:
+    async with brief(looks(25), [look], protocol=protocol, turns=100) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.answer, outcome.turns) == (RunState.ANSWERED, "done", 26)
+        assert await _segments(desk, run_id) >= 3
+
+        assert desk.texts() == [f"seen {number}" for number in range(25)]
+        seen = trace(await desk.runs.events(run_id))
+        assert [turn.number for turn in seen.turns] == list(range(1, 27))
+        assert [call.observation for turn in seen.turns for call in turn.calls] == desk.texts()
+        assert (seen.model, seen.budget, seen.state) == (desk.agent.model.partition(":")[2], 100, RunState.ANSWERED)
+        assert seen.usage == outcome.usage
+        rows = [row for row in await desk.runs.list(limit=100) if row.run_id == run_id]
+        assert [(row.state, row.started) for row in rows] == [(RunState.ANSWERED, seen.started)]
+
+
+async def test_a_worker_that_keeps_nothing_says_the_same_after_a_roll_over(brief: StageOf) -> None:
+    sent = []
+    for journal in (Journal(), Journal(kept_bytes=0)):
+        async with brief(looks(14), [look], turns=100, journal=journal) as desk:
+            await desk.run()
+            sent.append([request.body["messages"] for request in desk.model.requests])
+    assert sent[0] == sent[1]
+
+
+async def test_the_thinking_of_the_latest_turn_goes_along_and_older_thinking_does_not(brief: StageOf) -> None:
+    async with brief(looks(14), [look], turns=100) as desk:
+        run_id = await desk.start()
+        await desk.runs.result(run_id)
+        assert await _segments(desk, run_id) >= 2
+        for before, after in zip(desk.model.requests, desk.model.requests[1:], strict=False):
+            assert len(after.body["messages"]) == len(before.body["messages"]) + 2
+            assert [block["type"] for block in after.body["messages"][-2]["content"]] == ["thinking", "tool_use"]
+        assert "'turn 1'" not in desk.heard()
+
+
+async def test_watching_goes_on_over_the_seam(brief: StageOf) -> None:
+    async with brief(looks(14), [look], turns=100) as desk:
+        run_id = await desk.start()
+        watched = [event async for event in desk.runs.watch(run_id)]
+        told = trace(watched)
+        assert told.state is RunState.ANSWERED
+        assert len([e for e in watched if isinstance(e, RunStarted)]) == await _segments(desk, run_id) >= 2
+
+
+async def _grown_at_the_gate(desk: Stage, run_id: str, request: Request, choice: Choice = Choice.APPROVE) -> None:
+    """Decisions that say not whose they are, until the history is long and the run has gone on in a new segment."""
+    number = 0
+    while await _segments(desk, run_id) < 2:
+        with pytest.raises(DecisionRefusedError, match="must say who"):
+            await desk.decide(run_id, request, choice, by=" ")
+        number += 1
+        assert number < 40
+
+
+async def test_what_waits_goes_along_and_is_decided_once(brief: StageOf) -> None:
+    keys.clear()
+    script = [[call("look", at=1), call("pay", to="ann"), call("pay", to="bob")], say("paid")]
+    async with brief(script, [look, pay]) as desk:
+        run_id = await desk.start()
+        waiting = await desk.waiting(run_id, 2)
+        assert await _segments(desk, run_id) == 1
+        await _grown_at_the_gate(desk, run_id, waiting[0])
+
+        row = await desk.runs.find(run_id)
+        assert (row.state, row.requests) == (RunState.WAITING, tuple(waiting))
+        assert [(r.run_id, q.id) for r, q in [await desk.runs.find_request(waiting[0].id)]] == [(run_id, waiting[0].id)]
+        settled = await desk.decide(run_id, waiting[1], Choice.REJECT, reason="not bob")
+        assert settled.choice is Choice.REJECT
+        await desk.decide(run_id, waiting[0], Choice.APPROVE)
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+
+        assert desk.texts()[:2] == ["seen 1", "paid ann"]
+        assert "not bob" in desk.texts()[2]
+        assert len(keys) == 1
+        [turn, _] = trace(await desk.runs.events(run_id)).turns
+        assert [call.state for call in turn.calls] == ["ok", "ok", "rejected"]
+        assert [len(call.asked) for call in turn.calls] == [0, 1, 1]
+
+
+async def test_who_was_first_is_still_known_in_the_next_segment(brief: StageOf) -> None:
+    script = [[call("pay", to="ann"), call("pay", to="bob")], say("paid")]
+    async with brief(script, [pay]) as desk:
+        run_id = await desk.start()
+        ann, bob = await desk.waiting(run_id, 2)
+        await desk.decide(run_id, ann, Choice.REJECT, by="eve")
+        await _grown_at_the_gate(desk, run_id, bob)
+        with pytest.raises(DecisionRefusedError, match="reject by 'eve'"):
+            await desk.decide(run_id, ann, Choice.APPROVE)
+        await desk.decide(run_id, bob, Choice.APPROVE)
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+
+
+async def test_a_run_that_waits_can_be_cancelled_in_its_next_segment(brief: StageOf) -> None:
+    async with brief([call("pay", to="ann")], [pay]) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await _grown_at_the_gate(desk, run_id, request)
+        await desk.runs.cancel(run_id, reason="enough")
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.reason) == (RunState.CANCELLED, "enough")
+        assert [line for line in outcome.report if "not run" in line]
+
+
+async def test_an_unknown_outcome_is_asked_about_on_and_runs_again_under_its_key(brief: StageOf) -> None:
+    tried: list[str] = []
+
+    @tool(effect="once", ask=False)
+    async def post(ctx: ToolContext) -> str:
+        """Post it."""
+        tried.append(ctx.idempotency_key)
+        if len(tried) == 1:
+            raise ConnectionResetError("no answer")
+        return "posted"
+
+    async with brief([call("post"), say("done")], [post]) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        assert request.kind is RequestKind.UNKNOWN
+        await _grown_at_the_gate(desk, run_id, request, Choice.RERUN)
+        assert len(tried) == 1
+        await desk.decide(run_id, request, Choice.RERUN)
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+        assert len(tried) == 2
+        assert len(set(tried)) == 1
+
+
+async def test_a_stuck_run_waits_on_for_the_same_person(brief: StageOf) -> None:
+    async with brief([[error(401), say("here I am")]], [look]) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await _grown_at_the_gate(desk, run_id, request, Choice.RETRY)
+        assert (await desk.runs.find(run_id)).requests == (request,)
+        assert len(desk.model.requests) == 1
+        await desk.decide(run_id, request, Choice.RETRY)
+        assert (await desk.runs.result(run_id)).answer == "here I am"
+        assert [e.activity_id for e in asked(await desk.runs.events(run_id))] == ["think-1", "think-1r1"]
