@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from itertools import chain, count
@@ -24,6 +24,7 @@ from perdure.core.contracts import (
     Stop,
     Verdict,
 )
+from perdure.core.digests import of_bytes
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
@@ -81,10 +82,26 @@ def _encoder(opening: Opening) -> Encode:
 
 
 async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
+    """The model's reply. Where it may not call, its notes say so; only if it does nonetheless is the choice taken away.
+
+    For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
+    """
+    reply = await _answered(conversation, tools=True)
+    acts = reply.calls or reply.stop is Stop.PAUSED
+    if tools or not acts:
+        return reply
+    log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
+    insisted = await _answered(conversation, tools=False)
+    return replace(insisted, usage=reply.usage + insisted.usage)
+
+
+async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
     opening = conversation.opening
+    run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:
         vendor: Provider = provider(opening.protocol)
-        answer = await vendor.post(vendor.body(opening, conversation.messages, tools=tools))
+        body = vendor.body(opening, conversation.messages, tools=tools, sent=conversation.sent, run=run)
+        answer = await vendor.post(body)
         return vendor.read(answer, opening)
     except ModelError as error:
         log.warning("model", run=activity.info().workflow_id, kind=error.kind, why=error.message)

@@ -1,4 +1,4 @@
-"""The agent that is measured: each of its steps observes `size` bytes of text that no two steps share."""
+"""The agents that are measured: each of their steps observes `size` bytes of text that no two steps share."""
 
 import hashlib
 
@@ -23,4 +23,18 @@ desk = Agent(
     instructions="You are measured.",
     tools=[fetch],
     budget=Budget(turns=100_000),
+)
+
+_PROMPT = "You are measured. " * 500
+# For context.py: instructions that come to 1,500 tokens with the tool, as the scripted model counts.
+prompted, naive = (
+    Agent(
+        name,
+        model="anthropic:claude-opus-5-5",
+        preamble="",
+        instructions=_PROMPT[:5_650],
+        tools=[fetch],
+        settings=settings,
+    )
+    for name, settings in (("prompted", {}), ("naive", {"cache_control": None}))
 )

@@ -3,9 +3,15 @@
 A recorded message is the list of content blocks. The API checks signatures of thinking blocks, their order and their
 text, so blocks go back as they came. The exceptions are what the API would refuse to take back: text blocks without
 text, and thinking at the very end of a message that was cut.
+
+The prompt is cached up to breakpoints, of which a request may have four. Three are used: the end of the system text
+(with the tools before it), which all runs of an agent have in common; where the request before this one ended, so that
+its whole input is read, however much the turn between added; and the last block, by the top-level `cache_control`, for
+the request after this one. From one breakpoint the API looks 20 blocks back for an entry, which a turn of thoughts and
+calls in turn exceeds. The setting `cache_control` says how long entries live, or with None that there are none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -24,6 +30,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "cache_control": {"type": "ephemeral"},  # each turn repeats the prompt of the one before: always worth it
 }
 _THINKING: Final = ("thinking", "redacted_thinking")
+_HEARD_END: Final = b'}],"role":"user"}'  # how every message of ours ends: keys are sorted, content is a list
 
 
 class Anthropic:
@@ -38,19 +45,20 @@ class Anthropic:
         messages = (_message(entry) for entry in entries)
         return b",".join(dumped(message) for message in messages if message["content"])
 
-    def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
+    def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
         settings = {**DEFAULTS, **opening.settings}
         if mistaken := OWN_KEYS & settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in settings.items() if value is not None}
         request["model"] = opening.model
+        mark = {"cache_control": request["cache_control"]} if "cache_control" in request else {}
         if opening.system:
-            request["system"] = opening.system
+            request["system"] = [{"type": "text", "text": opening.system, **mark}]
         if opening.tools:
             request["tools"] = [_tool(tool) for tool in opening.tools]
             if not tools:
                 request["tool_choice"] = {"type": "none"}
-        return dumped(request)[:-1] + b',"messages":[' + messages + b"]}"
+        return b"".join((dumped(request)[:-1], b',"messages":[', *_marked(messages, sent, mark), b"]}"))
 
     async def post(self, body: bytes) -> bytes:
         return await self._clients.post("/v1/messages", body)
@@ -141,6 +149,19 @@ def _admitted(block: dict[str, Any], call: Call | None) -> dict[str, Any]:
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     sent = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
     return {**sent, "strict": True} if tool.strict else sent
+
+
+def _marked(messages: bytes, sent: int, mark: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The messages, with a breakpoint on the block that the request before this one ended with.
+
+    Only where that is one of ours: a paused turn of the model's own may end in a block that takes none.
+    """
+    place = sent - len(_HEARD_END)
+    if not mark or place < 0 or messages[place:sent] != _HEARD_END:
+        yield messages
+        return
+    view = memoryview(messages)
+    yield from (view[:place], b"," + dumped(mark)[1:-1], view[place:])
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

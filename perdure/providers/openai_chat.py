@@ -32,7 +32,7 @@ class OpenAIChat:
     def encode(self, entries: Sequence[Entry]) -> bytes:
         return b",".join(dumped(message) for entry in entries for message in _messages(entry))
 
-    def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
+    def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
         if mistaken := OWN_KEYS & opening.settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in opening.settings.items() if value is not None}

@@ -36,8 +36,8 @@ class OpenAIResponses:
     def encode(self, entries: Sequence[Entry]) -> bytes:
         return b",".join(dumped(item) for entry in entries for item in _items(entry))
 
-    def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
-        settings = {**DEFAULTS, **opening.settings}
+    def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
+        settings = {**DEFAULTS, "prompt_cache_key": run or None, **opening.settings}
         if mistaken := OWN_KEYS & settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in settings.items() if value is not None}

@@ -49,8 +49,15 @@ class Provider(Protocol):
         """
         ...
 
-    def body(self, opening: Opening, messages: bytes, *, tools: bool) -> bytes:
-        """The whole request. Without `tools` the model is told not to call any (they stay declared).
+    def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
+        """The whole request. What it holds before its newest messages is the same at every turn of a run.
+
+        Args:
+            opening: prompt, tools and settings.
+            messages: the transcript, as `encode` makes it.
+            tools: False takes the choice to call any away; they stay declared. Costs the messages' cache at Anthropic.
+            sent: how many bytes of `messages` the request before this one ended with; 0 if there was none.
+            run: stands for the run, for vendors that keep a run's requests together by a key. It is shown to them.
 
         Raises:
             ModelError: the settings hold a key that is not theirs to set.

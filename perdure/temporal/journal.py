@@ -58,6 +58,7 @@ class Conversation:
     messages: bytes
     digest: str
     asked_by: str
+    sent: int = 0  # bytes of `messages` that the model activity before sent, whose prompt the vendor has cached
 
 
 @dataclass
@@ -307,4 +308,5 @@ def _grown(record: Record, kept: Conversation, asked_by: str, asked: CallModel, 
         messages=b",".join(part for part in (kept.messages, more) if part),
         digest=digest(record, kept.digest, asked),
         asked_by=asked_by,
+        sent=len(kept.messages),
     )

@@ -402,6 +402,13 @@ def _check_last(message: dict[str, Any]) -> None:
 def _check_cache(body: dict[str, Any]) -> None:
     system = body["system"] if isinstance(body.get("system"), list) else []
     blocks = [block for message in body["messages"] for block in blocks_of(message)]
-    marked = sum(bool(each.get("cache_control")) for each in (body, *system, *body.get("tools", ()), *blocks))
-    if marked > _CACHE_BREAKPOINTS:
-        raise RefusalError(f"A maximum of 4 blocks with cache_control may be provided. Found {marked}.")
+    places = (*body.get("tools", ()), *system, *blocks, body)  # the top level's is one at the end
+    marks = [mark for mark in (each.get("cache_control") for each in places) if mark]
+    if len(marks) > _CACHE_BREAKPOINTS:
+        raise RefusalError(f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}.")
+    hours = [mark.get("ttl") == "1h" for mark in marks]
+    if hours != sorted(hours, reverse=True):
+        raise RefusalError(
+            "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are "
+            "processed in the following order: `tools`, `system`, `messages`."
+        )

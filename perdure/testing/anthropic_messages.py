@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from perdure.testing.anthropic_cache import prompt_of
 from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
+from perdure.testing.prompt_cache import Prompt, counted
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
 from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, text_of, tokens
 
@@ -38,7 +40,7 @@ class AnthropicMessages:
     def count(self, body: dict[str, Any], issued: set[str]) -> dict[str, Any]:
         """The answer of `count_tokens`, under the same grammar."""
         check_counted(body, issued)
-        return {"input_tokens": tokens(body)}
+        return {"input_tokens": counted(prompt_of(body))}
 
     def ask(self, body: dict[str, Any]) -> Asked:
         messages = body["messages"]
@@ -57,6 +59,9 @@ class AnthropicMessages:
             observations=[text for texts in results for text in texts],
             latest=results[-1],
         )
+
+    def prompt(self, body: dict[str, Any]) -> Prompt:
+        return prompt_of(body)
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
         content = _content(turn, cue)
@@ -161,11 +166,12 @@ def _stop_reason(turn: Turn) -> str:
 
 
 def _usage(cue: Cue, spoken: int, thought: int) -> dict[str, Any]:
+    used = cue.used
     return {
-        "input_tokens": cue.input_tokens,
+        "input_tokens": used.total - used.read - used.written,
         "output_tokens": spoken,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": used.written,
+        "cache_read_input_tokens": used.read,
         "output_tokens_details": {"thinking_tokens": thought},
         "service_tier": "standard",
     }

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perdure.testing.chat_grammar import check_request
+from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
+from perdure.testing.prompt_cache import Prompt
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
 from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, text_of, tokens
 
@@ -41,6 +43,12 @@ class OpenAIChat:
             observations=[text_of(each["content"]) for each in messages if each["role"] == "tool"],
             latest=[text_of(each["content"]) for each in messages[last + 1 :] if each["role"] == "tool"],
         )
+
+    def prompt(self, body: dict[str, Any]) -> Prompt:
+        messages = body["messages"]
+        first = (*body.get("tools", ()), body.get("response_format"))
+        heard = [index for index, each in enumerate(messages) if each["role"] in ("tool", "user")]
+        return prompt_of(body, first=first, messages=messages, heard=heard)
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
@@ -109,10 +117,10 @@ def _finish_reason(turn: Turn) -> object:
 
 def _usage(cue: Cue, spoken: int, thought: int) -> dict[str, Any]:
     return {
-        "prompt_tokens": cue.input_tokens,
+        "prompt_tokens": cue.used.total,
         "completion_tokens": spoken,
-        "total_tokens": cue.input_tokens + spoken,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "total_tokens": cue.used.total + spoken,
+        "prompt_tokens_details": {"cached_tokens": cue.used.read, "cache_write_tokens": written_tokens(cue)},
         "completion_tokens_details": {"reasoning_tokens": thought},
     }
 

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
+from perdure.testing.prompt_cache import Prompt
 from perdure.testing.responses_grammar import OUTPUT, check_request, item_kind, items_of, reasoning_mark, turns_in
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
 from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, seal, text_of, tokens
@@ -42,6 +44,12 @@ class OpenAIResponses:
             observations=[text for _, text in results],
             latest=[text for index, text in results if index > last],
         )
+
+    def prompt(self, body: dict[str, Any]) -> Prompt:
+        items = items_of(body)
+        first = (*body.get("tools", ()), (body.get("text") or {}).get("format"), body.get("instructions"))
+        heard = [index for index, each in enumerate(items) if "output" in each or each.get("role") == "user"]
+        return prompt_of(body, first=first, messages=items, heard=heard)
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
@@ -135,11 +143,11 @@ def _envelope(cue: Cue) -> dict[str, Any]:
 
 def _usage(cue: Cue, spoken: int, thought: int) -> dict[str, Any]:
     return {
-        "input_tokens": cue.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens": cue.used.total,
+        "input_tokens_details": {"cached_tokens": cue.used.read, "cache_write_tokens": written_tokens(cue)},
         "output_tokens": spoken,
         "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": cue.input_tokens + spoken,
+        "total_tokens": cue.used.total + spoken,
     }
 
 

@@ -28,6 +28,7 @@ from starlette.routing import Route
 from perdure.testing.anthropic_messages import AnthropicMessages
 from perdure.testing.openai_chat import OpenAIChat
 from perdure.testing.openai_responses import OpenAIResponses
+from perdure.testing.prompt_cache import PromptCache, Used
 from perdure.testing.prompter import Prompter
 from perdure.testing.script import Block, Compute, Cut, Error, Failed, Fault, Pause, Raw, Reply, Script, Turn
 from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest
@@ -111,6 +112,7 @@ class ScriptedModel:
         self._model = next((script.model for script in made if script.model), "scripted")
         self._issued = {digest(dict(part.content)) for each in made for turn in each.turns for part in _unknown(turn)}
         self._record = Record(record_bytes)
+        self._cache = PromptCache()
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{host}:{self.port}"
@@ -207,13 +209,15 @@ class ScriptedModel:
         raw = await request.body()
         note = partial(_recorded, dialect, request, raw)
         try:
-            body = self._admitted(dialect, request, raw)
+            key, body = self._admitted(dialect, request, raw)
             dialect.check(body, self._issued)
             asked = dialect.ask(body)
             script, number, turn = self._prompter.due(asked, body, raw)
             fault = self._prompter.fault(asked, script, number, turn)
             await asyncio.sleep(turn.seconds)
-            cue = Cue(script.name, number, asked.model, max(1, len(raw) // 4), body)
+            unread = isinstance(fault, Error | Failed | Raw)
+            used = Used(0) if unread else self._cache.serve(key, dialect.prompt(body))
+            cue = Cue(script.name, number, asked.model, used, body)
             response = self._response(dialect, turn, fault, cue, asked)
         except RefusalError as refusal:
             self._record.add(note(status=refusal.status, refusal=refusal.message))
@@ -225,14 +229,16 @@ class ScriptedModel:
         raw = await request.body()
         note = partial(_recorded, dialect, request, raw)
         try:
-            counted = dialect.count(self._admitted(dialect, request, raw), self._issued)
+            _, body = self._admitted(dialect, request, raw)
+            counted = dialect.count(body, self._issued)
         except RefusalError as refusal:
             self._record.add(note(status=refusal.status, refusal=refusal.message))
             return _error(dialect, refusal)
         self._record.add(note(status=200))
         return JSONResponse(counted)
 
-    def _admitted(self, dialect: Dialect, request: Request, raw: bytes) -> dict[str, Any]:
+    def _admitted(self, dialect: Dialect, request: Request, raw: bytes) -> tuple[str, dict[str, Any]]:
+        """The API key and the body. Raises RefusalError."""
         key = dialect.admit(request.headers)
         if self._key is not None and key != self._key:
             raise RefusalError(_TOLD[401], status=401)
@@ -246,7 +252,7 @@ class ScriptedModel:
             raise RefusalError(f"The request body is not valid JSON: {broken}") from broken
         if not isinstance(body, dict):
             raise RefusalError("The request body is not a JSON object")
-        return body
+        return key, body
 
     def _response(self, dialect: Dialect, turn: Turn, fault: Fault | None, cue: Cue, asked: Asked) -> Response:
         match fault:

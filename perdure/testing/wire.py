@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from perdure.testing.prompt_cache import Prompt, Used
 from perdure.testing.script import Failed, Turn
 
 _KEY: Final = b"perdure scripted model"
@@ -86,7 +87,7 @@ class Cue:
     script: str
     number: int
     model: str
-    input_tokens: int
+    used: Used
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -106,6 +107,10 @@ class Dialect(Protocol):
 
     def ask(self, body: dict[str, Any]) -> Asked:
         """Reads a checked request."""
+        ...
+
+    def prompt(self, body: dict[str, Any]) -> Prompt:
+        """A checked request as the vendor's prompt cache sees it."""
         ...
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:

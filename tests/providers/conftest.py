@@ -99,9 +99,11 @@ class Conversation:
     opening: Opening
     entries: list[Entry] = field(default_factory=lambda: [Task("How many holidays has ann left?")])
     sent: bytes = b""
+    encoded: bytes = b""
 
     async def turn(self, *, tools: bool = True) -> Reply:
-        self.sent = self.provider.body(self.opening, self.provider.encode(self.entries), tools=tools)
+        before, self.encoded = len(self.encoded), self.provider.encode(self.entries)
+        self.sent = self.provider.body(self.opening, self.encoded, tools=tools, sent=before, run="a" * 32)
         reply = self.provider.read(await self.provider.post(self.sent), self.opening)
         self.entries.append(Assistant(recorded(self.protocol, reply)))
         return reply

@@ -104,6 +104,10 @@ ACCEPTED: dict[str, Edit] = {
         top(cache_control={"type": "ephemeral"}),
         lambda body: [block.update(cache_control={"type": "ephemeral"}) for block in results(body)],
     ),
+    "cache control for an hour before minutes": top(
+        system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+        cache_control={"type": "ephemeral"},
+    ),
     "system text in blocks": top(system=[{"type": "text", "text": "be brief"}]),
     "no more calls wanted": top(tool_choice={"type": "none"}),
     "a tool chosen": top(tool_choice={"type": "tool", "name": "look"}),
@@ -242,6 +246,13 @@ REFUSED: dict[str, tuple[Edit, str]] = {
             ],
         ),
         "A maximum of 4 blocks with cache_control",
+    ),
+    "cache control for minutes before an hour": (
+        top(
+            system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "5m"}}],
+            cache_control={"type": "ephemeral", "ttl": "1h"},
+        ),
+        "a ttl='1h' cache_control block must not come after",
     ),
     "a lone surrogate": (lambda body: results(body)[0].update(content="\ud800"), "not valid JSON"),
 }
