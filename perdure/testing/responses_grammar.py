@@ -335,7 +335,10 @@ def _check_pairs(items: list[dict[str, Any]]) -> None:
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Reasoning proves itself, is followed by what it led to, and what it led to is not without it."""
+    """Reasoning proves itself, is followed by what it led to, and what it led to is not without it.
+
+    Items that carry no id are nobody's: they may retell a turn in which other reasoning, or another model's, was.
+    """
     thought: str | None = None
     for index, item in enumerate(items):
         kind = item_kind(item)
@@ -349,7 +352,7 @@ def _check_reasoning(items: list[dict[str, Any]]) -> None:
                 )
         elif kind not in OUTPUT:
             thought = None
-        needed = next((mark for mark in map(mark_of, (item.get("id"), item.get("call_id"))) if mark), NO_MARK)
+        needed = mark_of(item.get("id")) or NO_MARK
         if kind in ("function_call", "output_message") and needed not in (NO_MARK, reasoning_mark(thought)):
             raise RefusalError(
                 f"Item '{item.get('id') or item.get('call_id')}' of type '{item.get('type', 'message')}' was provided "
