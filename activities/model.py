@@ -106,6 +106,7 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         model=reply.model,
         message=reply.message,
         opening=None if asked.previous else conversation.opening,
+        advice=reply.advice,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
-from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, text_of, tokens
+from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, stopped, text_of, tokens
 
 _KINDS: Final = {
     400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
@@ -59,6 +59,7 @@ class AnthropicMessages:
         )
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
+        turn, met = stopped(turn, cue.body.get("stop_sequences"))
         content = _content(turn, cue)
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
         spoken = tokens(content or "") + thought
@@ -69,8 +70,8 @@ class AnthropicMessages:
             "role": "assistant",
             "model": cue.model,
             "content": content,
-            "stop_reason": _stop_reason(turn) if turn.stop is ABSENT else turn.stop,
-            "stop_sequence": None,
+            "stop_reason": "stop_sequence" if met else _stop_reason(turn) if turn.stop is ABSENT else turn.stop,
+            "stop_sequence": met,
             "stop_details": {"type": "refusal", "category": None, "explanation": None} if refused else None,
             "usage": _usage(cue, spoken, thought),
         }

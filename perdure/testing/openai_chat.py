@@ -10,7 +10,7 @@ from typing import Any
 from perdure.testing.chat_grammar import check_request
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
-from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, text_of, tokens
+from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, stopped, text_of, tokens
 
 
 class OpenAIChat:
@@ -43,6 +43,7 @@ class OpenAIChat:
         )
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
+        turn, _ = stopped(turn, cue.body.get("stop"))
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
         message = _message(turn, cue)
         choice = {"index": 0, "message": message, "finish_reason": _finish_reason(turn), "logprobs": None}

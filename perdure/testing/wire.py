@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.testing.script import Failed, Turn
+from perdure.testing.script import Failed, Say, Turn
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
@@ -141,6 +141,17 @@ def validated(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> M
         message = "Unable to extract tag using discriminator 'type'" if untyped else first["msg"]
         return tuple(step for step in first["loc"] if step not in noise), first["type"], message
     return None
+
+
+def stopped(turn: Turn, sequences: object) -> tuple[Turn, str | None]:
+    """The turn as its vendor ends it at the first stop sequence in its text, and the sequence that was met."""
+    wanted = [sequences] if isinstance(sequences, str) else sequences if isinstance(sequences, list) else []
+    for place, part in enumerate(turn.content):
+        met = {part.text.find(each): each for each in wanted if each in part.text} if isinstance(part, Say) else {}
+        if met and isinstance(part, Say):
+            said = (Say(part.text[: min(met)]),) if min(met) else ()
+            return replace(turn, content=turn.content[:place] + said, truncated=False), met[min(met)]
+    return turn, None
 
 
 def text_of(content: object) -> str:

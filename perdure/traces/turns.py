@@ -32,6 +32,7 @@ from perdure.core.contracts import (
     RunState,
     RunTool,
     Standing,
+    Stop,
     Usage,
     Verdict,
 )
@@ -142,7 +143,7 @@ class _Index:
             ended=self._last(answered).ended,
             model=turn.model if turn else "",
             heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
-            claims=tuple(part for part in parts if part.kind != "call"),
+            claims=tuple(part for part in parts if part.kind != "call" or (turn and turn.stop is Stop.UNREAD)),
             stop=turn.stop if turn else None,
             answer=turn.answer if turn else "",
             usage=turn.usage if turn else Usage(),
