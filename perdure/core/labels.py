@@ -35,10 +35,9 @@ def labels(text: str, start: int = 0) -> Iterator[Label]:
     return map(_label, _LABEL.finditer(text, start))
 
 
-def label_inside(text: str, start: int, end: int) -> Label | None:
-    """The first label in `text[start:end]`, in the middle of a line too."""
-    found = _INSIDE.search(text, start, end)
-    return _label(found) if found else None
+def labels_inside(text: str, start: int) -> Iterator[Label]:
+    """What looks like a label anywhere, in the middle of a line too, in order."""
+    return map(_label, _INSIDE.finditer(text, start))
 
 
 def _label(found: "re.Match[str]") -> Label:

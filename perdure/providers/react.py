@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.core.contracts import ToolSpec
-from perdure.core.labels import Label, ends_thinking, label_inside, labels, thinking
+from perdure.core.labels import Label, ends_thinking, labels, labels_inside, thinking
 from perdure.providers.brackets import listed, named, unquoted
 from perdure.providers.jsontext import loaded
 from perdure.providers.literals import QUOTES, FormError, quoted, shown, skipped, value
@@ -108,7 +108,7 @@ def _unlabelled(text: str, start: int, found: list[Label], tools: Mapping[str, T
     name = _NAME.match(text, skipped(text, max(text.rstrip().rfind("\n") + 1, start)))
     if name and (name[1] in tools or name[1].lower() == _FINISH) and text[name.end() : name.end() + 1] in ("[", "("):
         return _Reader(text, found, tools).deed(name.start())
-    if label_inside(text, start, len(text)):
+    if any(each.kind in ("action", "answer") for each in labels_inside(text, start)):
         raise FormError("each label begins a line of its own, and none does here")
     raise FormError(
         "it holds neither an action nor a final answer, only thoughts (a line that begins with 'Observation:' ends it)"
@@ -118,12 +118,7 @@ def _unlabelled(text: str, start: int, found: list[Label], tools: Mapping[str, T
 def _before_observations(text: str, start: int, found: list[Label]) -> int:
     """Where the first observation begins that the model wrote itself; behind an action's label, within a line too."""
     act = next((each.body for each in found if each.kind == "action"), len(text))
-    ends = [each.start for each in found if each.kind == "observation"]
-    while (inside := label_inside(text, act, len(text))) is not None:
-        act = inside.body
-        if inside.kind == "observation":
-            ends.append(inside.start)
-            break
+    ends = [each.start for each in (*found, *labels_inside(text, act)) if each.kind == "observation"]
     return min(ends, default=len(text))
 
 
@@ -232,7 +227,7 @@ class _Reader:
         below = skipped(text, end)
         if below < len(text) and not self._label_at(below):
             raise FormError("the Action Input goes over several lines and is not quoted; write it as a JSON object")
-        if label_inside(text, at, end):
+        if any(each.start < end for each in labels_inside(text, at)):
             raise FormError("a label stands in the middle of the Action Input's line")
         return Action(name, arguments, self._kept(end), end < len(text))
 
@@ -279,7 +274,7 @@ class _Reader:
         text = self.text
         tail = _TAIL.match(text, end)
         line = tail.end() if tail else end
-        beside = label_inside(text, line, len(text))
+        beside = next(labels_inside(text, line), None)
         if line < len(text) and text[line] != "\n" and not (beside and beside.start == line):
             raise FormError(f"{shown(text, line)} follows the closing {_CLOSERS[opener]} in the same line")
         following = next((each for each in self.found if each.start >= line), None)

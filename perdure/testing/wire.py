@@ -20,6 +20,7 @@ from perdure.testing.script import Failed, Say, Turn
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
+_TOLD: Final = re.compile(r'^Observation: (?:error: )?<data from="[^"]*">\n(.*?)\n</data>$', re.DOTALL | re.MULTILINE)
 _CALL_ID: Final = re.compile(r"(?:srvtoolu|toolu|call|fc|msg)_[0-9a-f]{16}([0-9a-f]{8})")
 
 
@@ -152,6 +153,22 @@ def stopped(turn: Turn, sequences: object) -> tuple[Turn, str | None]:
             said = (Say(part.text[: min(met)]),) if min(met) else ()
             return replace(turn, content=turn.content[:place] + said, truncated=False), met[min(met)]
     return turn, None
+
+
+def told_in_text(asked: Asked, body: Mapping[str, Any]) -> Asked:
+    """`asked`, with the observations that perdure's text mode tells as the user's words."""
+    messages = body.get("messages", body.get("input"))
+    if not isinstance(messages, list) or asked.observations:
+        return asked
+    last = max((index for index, each in enumerate(messages) if each.get("role") == "assistant"), default=-1)
+    told = [
+        (index, text)
+        for index, each in enumerate(messages)
+        if each.get("role") == "user"
+        for text in _TOLD.findall(text_of(each.get("content")))
+    ]
+    observations = [text for _, text in told]
+    return replace(asked, observations=observations, latest=[text for index, text in told if index > last])
 
 
 def text_of(content: object) -> str:

@@ -54,7 +54,7 @@ def _declared(tool: ToolSpec) -> str:
     properties: dict[str, Any] = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", ())
     taken = ", ".join(f"{_name(name, required)}: {shape(properties[name])}" for name in tool.order)
-    lines = [f"{tool.name}({taken})", *(f"  {line}" for line in tool.description.splitlines())]
+    lines = [f"{tool.name}({taken})", *(f"  {line}".rstrip() for line in tool.description.splitlines())]
     lines += [f"  - {path}: {said}" for name in tool.order for path, said in _notes(name, properties[name])]
     if "$ref" in json.dumps(tool.parameters):  # a shape that contains itself
         lines.append(f"  JSON Schema of the arguments: {json.dumps(tool.parameters, ensure_ascii=False)}")
@@ -108,7 +108,8 @@ def _notes(path: str, schema: Any) -> Iterator[tuple[str, str]]:
     """What a shape cannot say: descriptions, defaults, limits, at any depth."""
     if not isinstance(schema, dict):
         return
-    limits = [f"{key} {json.dumps(each, ensure_ascii=False)}" for key, each in schema.items() if key not in _PLAIN]
+    more = {key: each for key, each in schema.items() if key not in _PLAIN and (key, each) != ("default", None)}
+    limits = [f"{key} {json.dumps(each, ensure_ascii=False)}" for key, each in more.items()]
     said = "; ".join(filter(None, (" ".join(str(schema.get("description", "")).split()), *limits)))
     if said:
         yield path, said

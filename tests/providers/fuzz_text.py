@@ -127,13 +127,19 @@ def an_unquoted_text(dice: random.Random) -> None:
 
 def a_text_with_careless_quotes(dice: random.Random) -> None:
     """Quotes and brackets inside that nobody escaped: what is read is the whole, or nothing."""
-    said = _words(dice, without="\\:\uff1a")
+    said = _careless(dice)
     check_exact(f'Action: search["{said}"]', "search", {"q": said})
 
 
 def an_object_with_careless_quotes(dice: random.Random) -> None:
-    said = _words(dice, without="\\:\uff1a")
+    said = _careless(dice)
     check_exact(f'Action: search\nAction Input: {{"q": "{said}"}}', "search", {"q": said})
+
+
+def _careless(dice: random.Random) -> str:
+    """Any text but escapes, labels, further keys, and what makes its quote one of three."""
+    said = _words(dice, without="\\:\uff1a")
+    return said.lstrip('"') if said.startswith('""') else said
 
 
 _AFTER: Final = (
