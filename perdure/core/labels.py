@@ -16,7 +16,7 @@ Kind = Literal["thought", "action", "input", "observation", "answer"]
 _WORDS = r"(?P<word>thought|action[ _-]?input|action|observation|final[ _-]?answer)(?:[ \t]*\d+)?[ \t*_`]*[:\uff1a]\**"
 _BEGIN = r"(?:^|(?<=</think>)|(?<=</thinking>)|(?<=</reasoning>))"
 _LABEL: Final = re.compile(_BEGIN + r"[\ufeff \t*_#`]*" + _WORDS, re.IGNORECASE | re.MULTILINE)
-_INSIDE: Final = re.compile(r"(?<!\w)\**" + _WORDS, re.IGNORECASE)
+_INSIDE: Final = re.compile(r"(?<!\w)" + _WORDS, re.IGNORECASE)
 _THINKING: Final = re.compile(r"[\ufeff\s]*<(think|thinking|reasoning)>", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 

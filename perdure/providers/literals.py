@@ -19,6 +19,7 @@ _QUOTES: Final = {
     "\u201e": "\u201c\u201d",
     "\u00ab": "\u00bb",
 }
+OPENERS: Final = "".join(_QUOTES)
 QUOTES: Final = "".join({*_QUOTES, *"".join(_QUOTES.values())})
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.+-])")
 _WORD: Final = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")

@@ -18,7 +18,7 @@ from perdure.core.contracts import ToolSpec
 from perdure.core.labels import Label, ends_thinking, labels, labels_inside, thinking
 from perdure.providers.brackets import listed, named, unquoted
 from perdure.providers.jsontext import loaded
-from perdure.providers.literals import QUOTES, FormError, quoted, shown, skipped, value
+from perdure.providers.literals import OPENERS, FormError, quoted, shown, skipped, value
 
 Span = tuple[int, int]
 
@@ -128,6 +128,17 @@ def _moved(done: Action | FinalAnswer, kept: tuple[Span, ...]) -> Action | Final
     return FinalAnswer(done.answer, kept)
 
 
+def _out_of_quotes(said: str) -> str:
+    """A text without the quotes that stand around the whole of it."""
+    if not said or said[0] not in OPENERS:
+        return said
+    try:
+        literal, end = quoted(said, 0)
+    except FormError:
+        return said
+    return str(loaded(literal)) if end == len(said) else said
+
+
 @dataclass(frozen=True)
 class _Reader:
     """Reads one action; `found` are the text's labels."""
@@ -216,7 +227,7 @@ class _Reader:
         order = self._parameters(name) if name in self.tools else ("argument",)
         if len(order) != 1:
             raise FormError(f"the Action Input is not a JSON object. {self._takes(name)}")
-        if text[at] in QUOTES:
+        if text[at] in OPENERS:
             said, end = quoted(text, at)
             return self._action(name, named(order, [("", said)]), end, "{", False)
         line = text.find("\n", at)
@@ -240,13 +251,10 @@ class _Reader:
             body = body.removesuffix("```").rstrip(_DRESS + ". \t\r\n")
         if not body.endswith(closer):
             raise FormError(f"the answer in Finish{opener} is not closed by {closer}")
-        said = body[: -len(closer)].strip()
-        if said[:1] in ("'", '"', "\u201c"):
-            literal, end = quoted(said, 0)
-            said = loaded(literal) if end == len(said) else said
-        if not said.strip():
+        said = _out_of_quotes(body[: -len(closer)].strip()).strip()
+        if not said:
             raise FormError("the final answer is empty")
-        return FinalAnswer(said.strip(), ((0, at + len(body)),))
+        return FinalAnswer(said, ((0, at + len(body)),))
 
     # --- arguments ----------------------------------------------------------------------------------------------------
 

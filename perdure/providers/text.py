@@ -34,7 +34,7 @@ Or, when you are done:
 
 Final Answer: ..."""
 _ANSWER_NOW: Final = "Observation: no action can be taken any more. Write your final answer now, after 'Final Answer:'."
-_DATA: Final = re.compile(r"<(?=\s*/?\s*data\b)", re.IGNORECASE)
+_DATA: Final = re.compile(r"<(?=\s*(?:/\s*)?data\b)", re.IGNORECASE)
 _MOST_WHY: Final = 500  # characters
 
 

@@ -100,6 +100,13 @@ def anything(dice: random.Random) -> None:
     check_text("".join(dice.choices(PIECES, k=dice.randint(0, 40))))
 
 
+def anything_in_an_action(dice: random.Random) -> None:
+    begin = dice.choice(("Action: search", "Action: send", "Action: Finish", "Action: health", "Action: "))
+    check_text(
+        begin + dice.choice(("\nAction Input: ", "[", "(", "")) + "".join(dice.choices(PIECES, k=dice.randint(0, 12)))
+    )
+
+
 def an_object(dice: random.Random) -> None:
     arguments = {
         each: dice.choice((_words(dice), dice.random(), [_words(dice)], {_words(dice): None})) for each in "ab"
@@ -151,7 +158,8 @@ _AFTER: Final = (
     "\r\nThought: y",
 )
 KINDS: Final[Sequence[Callable[[random.Random], None]]] = (
-    anything, an_object, a_quoted_text, an_unquoted_text, a_text_with_careless_quotes, an_object_with_careless_quotes,
+    anything, anything_in_an_action, an_object, a_quoted_text, an_unquoted_text, a_text_with_careless_quotes,
+    an_object_with_careless_quotes,
 )  # fmt: skip
 
 

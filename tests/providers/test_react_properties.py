@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.labels import labels
+from perdure.core.transcript import Heard, Result
+from perdure.providers import provider
+from perdure.providers.react import Action, FinalAnswer, parse
+from perdure.providers.text import _FORM
 from perdure.providers.text import _words as words_of
 from tests.providers.fuzz_text import KINDS, PIECES, check_exact, check_read, check_text
 
@@ -32,6 +36,20 @@ def test_texts_of_the_fuzz_target_are_read_exactly_or_not_at_all(kind: Callable[
     kind(random.Random(seed))
 
 
+@pytest.mark.parametrize(
+    "piece", sorted({*PIECES, "<", "*", "a", "< data", "Action: search[", '{"a":', "[[", "Action:* "}), ids=repr
+)
+def test_no_text_takes_for_ever(piece: str) -> None:
+    """What takes the square of a text's length would take hours here."""
+    for text in (
+        piece * 100_000,
+        f"Action: search[{piece * 100_000}",
+        f"Action: search\nAction Input: {piece * 100_000}",
+    ):
+        check_text(text)
+        provider("text+openai-chat").encode([Heard((Result("c", "f", text, False),))])
+
+
 @given(st.dictionaries(PLAIN, JSON, max_size=4), st.sampled_from([None, 0, 2]), st.booleans(), PLAIN)
 def test_an_object_comes_back_as_it_was_written(
     arguments: dict[str, Any], indent: int | None, ascii: bool, thought: str
@@ -39,6 +57,12 @@ def test_an_object_comes_back_as_it_was_written(
     thought = "" if list(labels(f"\n{thought}")) or "<" in thought else thought
     written = json.dumps(arguments, indent=indent, ensure_ascii=ascii)
     check_read(f"{thought}\nAction: search\nAction Input: {written}", "search", arguments)
+
+
+def test_the_form_that_advice_shows_is_one_that_is_read() -> None:
+    acting, _, answering = _FORM.partition("Or, when you are done:")
+    assert isinstance(parse(acting.replace("the tool's name", "health").strip(), []), Action)
+    assert isinstance(parse(answering, []), FinalAnswer)
 
 
 @given(PLAIN, PLAIN)
