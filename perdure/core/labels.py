@@ -64,6 +64,13 @@ def ends_thinking(text: str, start: int) -> bool:
     return _THOUGHT.search(text, start) is not None
 
 
+def answer_at(text: str, label: Label, end: int) -> str:
+    """The answer that a label announces; without the end of a bold face that began before the label."""
+    said = text[label.body : end].strip()
+    bold = text[label.start : label.body].count("**") % 2 and said.endswith("**")
+    return said.removesuffix("**").rstrip() if bold else said
+
+
 @dataclass(frozen=True)
 class Piece:
     """A part of a model's text: what it thinks, what it does (labels and all), what it answers."""
@@ -85,6 +92,7 @@ def pieces(text: str) -> Iterator[Piece]:
             spoken.append(text[at : each.start])
             at = each.body
     yield Piece("thought", "".join([*spoken, text[at:end]]).strip())
-    if deed:
-        answers = deed.kind == "answer"
-        yield Piece("answer" if answers else "action", text[deed.body if answers else deed.start :].strip())
+    if deed and deed.kind == "answer":
+        yield Piece("answer", answer_at(text, deed, len(text)))
+    elif deed:
+        yield Piece("action", text[deed.start :].strip())

@@ -11,11 +11,11 @@ told why. What follows the first complete action is never looked at as anything 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.core.contracts import ToolSpec
-from perdure.core.labels import Label, ends_thinking, labels, labels_inside, thinking
+from perdure.core.labels import Label, answer_at, ends_thinking, labels, labels_inside, thinking
 from perdure.providers.brackets import listed, named, unquoted
 from perdure.providers.jsontext import loaded
 from perdure.providers.literals import OPENERS, FormError, quoted, shown, skipped, value
@@ -83,14 +83,14 @@ def _read(text: str, start: int, found: list[Label], tools: Mapping[str, ToolSpe
     if ends_thinking(text, done.kept[-1][1]) and not thinking(text):
         raise FormError("a closing thinking tag comes after the action; close your thinking before you act")
     if answer and answer.start < act.start:  # the action wins, and the answer is forgotten
-        return _moved(done, ((0, answer.start), (act.start, done.kept[-1][1])))
+        return replace(done, kept=((0, answer.start), (act.start, done.kept[-1][1])))
     return done
 
 
 def _answered(text: str, at: Label, found: list[Label]) -> FinalAnswer:
     """The answer that a label announces, up to the next label."""
     end = next((each.start for each in found if each.start > at.start), len(text))
-    said = text[at.body : end].strip()
+    said = answer_at(text, at, end)
     if not said:
         raise FormError("the final answer is empty")
     return FinalAnswer(said, ((0, at.body + len(text[at.body : end].rstrip())),))
@@ -120,12 +120,6 @@ def _before_observations(text: str, start: int, found: list[Label]) -> int:
     act = next((each.body for each in found if each.kind == "action"), len(text))
     ends = [each.start for each in (*found, *labels_inside(text, act)) if each.kind == "observation"]
     return min(ends, default=len(text))
-
-
-def _moved(done: Action | FinalAnswer, kept: tuple[Span, ...]) -> Action | FinalAnswer:
-    if isinstance(done, Action):
-        return Action(done.name, done.arguments, kept, done.ended)
-    return FinalAnswer(done.answer, kept)
 
 
 def _out_of_quotes(said: str) -> str:

@@ -93,7 +93,9 @@ class Agent:
         in_text = self.protocol.startswith(TEXT_MODE)
         ours = texts.preamble(self.budget.turns, parallel=not in_text) if self.preamble is None else self.preamble
         tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
-        return "\n\n".join(filter(None, (ours.strip(), tools, self.instructions.strip())))
+        theirs = self.instructions.strip()
+        heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
+        return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
 
     def opening(self) -> Opening:
         """What a run of this agent is opened with, and keeps to its end."""

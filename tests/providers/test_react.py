@@ -212,6 +212,8 @@ def test_what_is_wrong_is_said(text: str, told: str) -> None:
 ANSWERS = {
     "Thought: I know.\nFinal Answer: 42": "42",
     "**Final Answer:** 42": "42",
+    "**Final Answer: 42**": "42",
+    "**Final Answer:** **42**": "**42**",
     "final_answer: 42\nand\n\nmore": "42\nand\n\nmore",
     "Action: Finish[42]": "42",
     "Action 3: finish[a [b] c]\n": "a [b] c",

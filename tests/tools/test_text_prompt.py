@@ -137,7 +137,7 @@ def test_nothing_is_said_of_parallel_calls_and_nothing_of_text_to_others() -> No
 def test_the_form_stays_whatever_becomes_of_the_preamble_and_the_authors_part_comes_last() -> None:
     system = agent(preamble="").system
     assert system.startswith(FORM)
-    assert system.endswith("Be kind.")
+    assert system.endswith("\n\nYour instructions\n\nBe kind.")
 
 
 def test_an_agent_without_tools_is_told_so() -> None:
