@@ -55,6 +55,10 @@ check: $(STAMP) ## ruff, mypy, pyright, import contracts
 test-slow: $(STAMP) ## what takes longer: demos interrupted, starved heartbeats, a thousand runs waiting
 	@$(BIN)/python -m pytest -q -m slow --ignore tests/packaging -n 2 --dist loadfile $(ARGS)
 
+.PHONY: fuzz-text
+fuzz-text: $(STAMP) ## a minute of random texts against text mode's parser
+	@$(BIN)/python -m tests.providers.fuzz_text $(ARGS)
+
 .PHONY: test-wheel
 test-wheel: $(STAMP) ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m pytest -q -m slow tests/packaging $(ARGS)

@@ -87,7 +87,7 @@ async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
     For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
     """
     reply = await _answered(conversation, tools=True)
-    acts = reply.calls or reply.stop is Stop.PAUSED
+    acts = reply.calls or reply.stop in (Stop.PAUSED, Stop.UNREAD)
     if tools or not acts:
         return reply
     log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
@@ -123,6 +123,7 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         model=reply.model,
         message=reply.message,
         opening=conversation.opening if asked.turn == 1 else None,
+        advice=reply.advice,
     )
 
 

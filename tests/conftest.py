@@ -52,6 +52,7 @@ MODELS = {
     "openai-responses": "openai:gpt-6.2-sol",
     "openai-chat": "openai-chat:gpt-6-luna",
 }
+MODELS |= {f"text+{protocol}": f"text+{model}" for protocol, model in MODELS.items()}
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

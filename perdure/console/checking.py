@@ -15,6 +15,7 @@ from perdure.console.screen import Output
 from perdure.console.serving import FilesArgument
 from perdure.core import inert
 from perdure.core.contracts import Effect
+from perdure.core.labels import TEXT_MODE
 from perdure.tools.agents import Agent, lint
 from perdure.tools.declare import Tool
 from perdure.tools.discovery import VARIABLE, AgentLoadError
@@ -200,7 +201,7 @@ def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
 def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
     """Each protocol that these agents speak, and the variables that may hold a key for it."""
     for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
-        yield protocol, _KEYS.get(protocol, ())
+        yield protocol, _KEYS.get(protocol.removeprefix(TEXT_MODE), ())
 
 
 def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perdure.core.contracts import AdmittedCall, RecordedTurn, Verdict
+from perdure.core.labels import TEXT_MODE
 from perdure.core.messages import thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task, stored
 
@@ -50,8 +51,11 @@ def _retold(entry: Entry) -> Told:
 
 
 def retold(turn: RecordedTurn) -> Retold:
-    """A turn in no vendor's form."""
-    words = [part.text for part in thoughts(turn.protocol, turn.message) if part.kind == "text"]
+    """A turn in no vendor's form. A thought that text mode had written out is part of its words."""
+    in_text = turn.protocol.startswith(TEXT_MODE) and bool(turn.calls)
+    protocol = turn.protocol if in_text else turn.protocol.removeprefix(TEXT_MODE)
+    kinds = ("text", "thinking") if in_text else ("text",)
+    words = [part.text for part in thoughts(protocol, turn.message) if part.kind in kinds]
     return Retold("\n\n".join(words), tuple(_briefly(call) for call in turn.calls))
 
 

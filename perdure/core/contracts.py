@@ -117,6 +117,7 @@ class ToolSpec(Wire):
     description: str
     parameters: dict[str, Any]
     strict: bool = False
+    order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
 class Opened(Wire):
@@ -130,7 +131,7 @@ class Opening(Opened):
     """Prompt, tools and settings, as the run keeps them to its end: recorded with its first turn."""
 
     v: int = 1
-    protocol: str  # "anthropic" | "openai-responses" | "openai-chat"
+    protocol: str  # "anthropic" | "openai-responses" | "openai-chat", or one of them behind "text+"
     model: str  # the provider's own name
     system: str
     tools: tuple[ToolSpec, ...] = ()
@@ -149,6 +150,7 @@ class Stop(StrEnum):
     CUT = "cut"  # output limit reached, no whole call
     BLANK = "blank"  # nothing anyone could use; never sent back
     REFUSED = "refused"  # by the provider or its content filter
+    UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
 
 
 class Call(Wire):
@@ -178,7 +180,7 @@ class AdmittedCall(Call):
 
 
 class Turn(Wire):
-    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT."""
+    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD."""
 
     digest: str
     stop: Stop
@@ -186,6 +188,7 @@ class Turn(Wire):
     answer: str = ""
     usage: Usage = Usage()
     opening: Opened | None = None
+    advice: str = ""
 
 
 class RecordedTurn(Wire):
@@ -201,6 +204,7 @@ class RecordedTurn(Wire):
     model: str = ""  # as the provider reports it
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
     opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
+    advice: str = ""
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------
@@ -466,7 +470,7 @@ class State(Wire):
     since: tuple[Ref, ...] = ()  # what the model has not seen yet
     calls: tuple[Call, ...] = ()  # of the latest turn, in order
     observed: tuple[Ref, ...] = ()  # for them, in the order they settled
-    blanks: int = 0  # in a row
+    blanks: int = 0  # blank or unread turns in a row
     last: bool = False  # the budget is spent: the latest turn was the one without tools
     usage: Usage = Usage()
     requests: tuple[Request, ...] = ()  # open ones, oldest first

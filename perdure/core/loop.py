@@ -6,7 +6,7 @@ The rules, in order:
 2. A turn that asks for calls is acted on; every call settles before the model is asked again, and all observations go
    back together, in call order. A call is never left unanswered.
 3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
-4. A blank turn is not sent back; the model is told so, and asked again, three times at most in a row.
+4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
 7. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
@@ -89,9 +89,9 @@ def _note(text: str) -> Ref:
 
 def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> State:
     """The state after the model took turn `asked.turn`, recorded by `activity_id`."""
-    blanks = state.blanks + 1 if turn.stop is Stop.BLANK else 0
+    blanks = state.blanks + 1 if turn.stop in (Stop.BLANK, Stop.UNREAD) else 0
     ref = Ref(kind="turn", id=activity_id, digest=turn.digest)
-    notes = _notes(turn.stop)
+    notes = _notes(turn)
     after = state.model_copy(
         update={
             "opened": state.opened or turn.opening,
@@ -111,12 +111,14 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
     return concluded(after, *end) if (end := _end(after, turn)) else after
 
 
-def _notes(stop: Stop) -> tuple[Ref, ...]:
-    match stop:
+def _notes(turn: Turn) -> tuple[Ref, ...]:
+    match turn.stop:
         case Stop.BLANK:
             return (_note(_BLANK_NOTE),)
         case Stop.CUT:
             return (_note(_CUT_NOTE),)
+        case Stop.UNREAD:
+            return (_note(turn.advice),)
         case _:
             return ()
 
@@ -143,6 +145,9 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.ANSWERED, turn.answer, ""
         case Stop.BLANK if state.blanks >= _BLANKS_IN_A_ROW:
             return RunState.LIMITED, "", f"no answer: {state.blanks} empty turns in a row"
+        case Stop.UNREAD if state.blanks >= _BLANKS_IN_A_ROW:
+            why = turn.advice.partition("\n")[0]
+            return RunState.LIMITED, "", f"no answer: {state.blanks} turns in a row that could not be read. {why}"
         case _:
             return None
 

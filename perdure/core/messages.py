@@ -1,14 +1,17 @@
 """What an assistant's recorded message says, read for people.
 
 The message is kept exactly as the provider sent it and is sent back unread; this module only looks. It knows the
-blocks of three protocols, names those it does not know, and takes any shape without raising: a record written by a
-newer version, or by a provider that departs from its own documentation, must still show what it can.
+blocks of three protocols, and text mode over each of them, names those it does not know, and takes any shape without
+raising: a record written by a newer version, or by a provider that departs from its own documentation, must still show
+what it can.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from perdure.core.labels import TEXT_MODE, pieces
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,21 @@ class Part:
 
 def thoughts(protocol: str, message: Any) -> tuple[Part, ...]:
     """The parts of a recorded assistant message, in order. Empty words are left out; nothing else is."""
-    reader = _READERS.get(protocol, _unread)
-    return tuple(part for part in reader(message) if part.text or part.kind not in ("text", "thinking", "refusal"))
+    reader = _READERS.get(protocol.removeprefix(TEXT_MODE), _unread)
+    parts = (
+        piece for part in reader(message) for piece in (_pieces(part) if protocol.startswith(TEXT_MODE) else (part,))
+    )
+    return tuple(part for part in parts if part.text or part.kind not in ("text", "thinking", "refusal"))
+
+
+def _pieces(part: Part) -> Iterator[Part]:
+    """A part of a message in text mode: a text holds the thought and the call, or the answer."""
+    if part.kind != "text":
+        yield part
+        return
+    kinds: dict[str, Literal["thinking", "call", "text"]] = {"thought": "thinking", "action": "call", "answer": "text"}
+    for piece in pieces(part.text):
+        yield Part(kinds[piece.kind], piece.text)
 
 
 def _anthropic(message: Any) -> Iterator[Part]:

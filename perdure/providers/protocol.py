@@ -25,7 +25,10 @@ class AskedCall:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer of a model. `message` is kept and sent back exactly as received."""
+    """One answer of a model. `message` is kept and sent back exactly as received.
+
+    `advice`, for UNREAD: what was wrong with it, and the right form.
+    """
 
     stop: Stop
     message: Any
@@ -33,6 +36,7 @@ class Reply:
     answer: str = ""
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    advice: str = ""
 
 
 class Provider(Protocol):

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 
+from perdure.core.labels import TEXT_MODE
 from perdure.providers.protocol import Provider
 
 PROTOCOLS = ("anthropic", "openai-responses", "openai-chat")
@@ -14,7 +15,7 @@ _SDKS = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": 
 def warm(protocols: Iterable[str]) -> None:
     """Import the SDKs that these protocols need: seconds, on a small machine, that no first turn should take."""
     for protocol in protocols:
-        import_module(_SDKS[protocol])
+        import_module(_SDKS[protocol.removeprefix(TEXT_MODE)])
 
 
 @cache
@@ -24,6 +25,10 @@ def provider(protocol: str) -> Provider:
     Raises:
         ValueError: nobody speaks this protocol.
     """
+    if protocol.startswith(TEXT_MODE):
+        from perdure.providers.text import TextMode
+
+        return TextMode(provider(protocol.removeprefix(TEXT_MODE)))
     match protocol:
         case "anthropic":
             from perdure.providers.anthropic import Anthropic
@@ -38,4 +43,6 @@ def provider(protocol: str) -> Provider:
 
             return OpenAIChat()
         case _:
-            raise ValueError(f"no provider speaks {protocol!r}: use one of {', '.join(PROTOCOLS)}")
+            raise ValueError(
+                f"no provider speaks {protocol!r}: use one of {', '.join(PROTOCOLS)}, alone or behind {TEXT_MODE!r}"
+            )

@@ -11,7 +11,7 @@ from perdure.testing.anthropic_cache import prompt_of
 from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
 from perdure.testing.prompt_cache import Prompt, counted
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
-from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, text_of, tokens
+from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, stopped, text_of, tokens
 
 _KINDS: Final = {
     400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
@@ -64,6 +64,7 @@ class AnthropicMessages:
         return prompt_of(body)
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
+        turn, met = stopped(turn, cue.body.get("stop_sequences"))
         content = _content(turn, cue)
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
         spoken = tokens(content or "") + thought
@@ -74,8 +75,8 @@ class AnthropicMessages:
             "role": "assistant",
             "model": cue.model,
             "content": content,
-            "stop_reason": _stop_reason(turn) if turn.stop is ABSENT else turn.stop,
-            "stop_sequence": None,
+            "stop_reason": "stop_sequence" if met else _stop_reason(turn) if turn.stop is ABSENT else turn.stop,
+            "stop_sequence": met,
             "stop_details": {"type": "refusal", "category": None, "explanation": None} if refused else None,
             "usage": _usage(cue, spoken, thought),
         }

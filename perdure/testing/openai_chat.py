@@ -12,7 +12,7 @@ from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
-from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, text_of, tokens
+from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, stopped, text_of, tokens
 
 
 class OpenAIChat:
@@ -51,6 +51,7 @@ class OpenAIChat:
         return prompt_of(body, first=first, messages=messages, heard=heard)
 
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
+        turn, _ = stopped(turn, cue.body.get("stop"))
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
         message = _message(turn, cue)
         choice = {"index": 0, "message": message, "finish_reason": _finish_reason(turn), "logprobs": None}

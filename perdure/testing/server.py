@@ -31,7 +31,7 @@ from perdure.testing.openai_responses import OpenAIResponses
 from perdure.testing.prompt_cache import PromptCache, Used
 from perdure.testing.prompter import Prompter
 from perdure.testing.script import Block, Compute, Cut, Error, Failed, Fault, Pause, Raw, Reply, Script, Turn
-from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest
+from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest, told_in_text
 
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 10
@@ -211,7 +211,7 @@ class ScriptedModel:
         try:
             key, body = self._admitted(dialect, request, raw)
             dialect.check(body, self._issued)
-            asked = dialect.ask(body)
+            asked = told_in_text(dialect.ask(body), body)
             script, number, turn = self._prompter.due(asked, body, raw)
             fault = self._prompter.fault(asked, script, number, turn)
             await asyncio.sleep(turn.seconds)

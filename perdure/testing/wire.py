@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from perdure.testing.prompt_cache import Prompt, Used
-from perdure.testing.script import Failed, Turn
+from perdure.testing.script import Failed, Say, Turn
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
+_TOLD: Final = re.compile(r'^Observation: (?:error: )?<data from="[^"]*">\n(.*?)\n</data>$', re.DOTALL | re.MULTILINE)
 _CALL_ID: Final = re.compile(r"(?:srvtoolu|toolu|call|fc|msg)_[0-9a-f]{16}([0-9a-f]{8})")
 
 
@@ -146,6 +147,33 @@ def validated(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> M
         message = "Unable to extract tag using discriminator 'type'" if untyped else first["msg"]
         return tuple(step for step in first["loc"] if step not in noise), first["type"], message
     return None
+
+
+def stopped(turn: Turn, sequences: object) -> tuple[Turn, str | None]:
+    """The turn as its vendor ends it at the first stop sequence in its text, and the sequence that was met."""
+    wanted = [sequences] if isinstance(sequences, str) else sequences if isinstance(sequences, list) else []
+    for place, part in enumerate(turn.content):
+        met = {part.text.find(each): each for each in wanted if each in part.text} if isinstance(part, Say) else {}
+        if met and isinstance(part, Say):
+            said = (Say(part.text[: min(met)]),) if min(met) else ()
+            return replace(turn, content=turn.content[:place] + said, truncated=False), met[min(met)]
+    return turn, None
+
+
+def told_in_text(asked: Asked, body: Mapping[str, Any]) -> Asked:
+    """`asked`, with the observations that perdure's text mode tells as the user's words."""
+    messages = body.get("messages", body.get("input"))
+    if not isinstance(messages, list) or asked.observations:
+        return asked
+    last = max((index for index, each in enumerate(messages) if each.get("role") == "assistant"), default=-1)
+    told = [
+        (index, text)
+        for index, each in enumerate(messages)
+        if each.get("role") == "user"
+        for text in _TOLD.findall(text_of(each.get("content")))
+    ]
+    observations = [text for _, text in told]
+    return replace(asked, observations=observations, latest=[text for index, text in told if index > last])
 
 
 def text_of(content: object) -> str:

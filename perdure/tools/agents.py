@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from perdure.core.contracts import Effect, Opening, ToolSpec
 from perdure.core.digests import of_record
+from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
+from perdure.tools.text_prompt import text_prompt
 
 PROTOCOLS: Final = {"anthropic": "anthropic", "openai": "openai-responses", "openai-chat": "openai-chat"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -45,7 +47,8 @@ class Agent:
 
     Args:
         name: letters, digits, '_', '.', '-'; unique among the agents that a worker serves.
-        model: "anthropic:NAME", "openai:NAME" (Responses) or "openai-chat:NAME" (and compatible servers).
+        model: "anthropic:NAME", "openai:NAME" (Responses) or "openai-chat:NAME" (and compatible servers); for a model
+            that cannot call tools, the same behind "text+".
         instructions: the author's part of the system prompt.
         tools: declared tools, or plain functions (taken with the cautious defaults).
         budget: what a run may spend.
@@ -86,9 +89,13 @@ class Agent:
 
     @property
     def system(self) -> str:
-        """The system prompt: perdure's part, then the author's."""
-        ours = texts.preamble(self.budget.turns) if self.preamble is None else self.preamble
-        return "\n\n".join(filter(None, (ours.strip(), self.instructions.strip())))
+        """The system prompt: perdure's part, in text mode the tools and how to call them, then the author's part."""
+        in_text = self.protocol.startswith(TEXT_MODE)
+        ours = texts.preamble(self.budget.turns, parallel=not in_text) if self.preamble is None else self.preamble
+        tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
+        theirs = self.instructions.strip()
+        heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
+        return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
 
     def opening(self) -> Opening:
         """What a run of this agent is opened with, and keeps to its end."""
@@ -107,10 +114,15 @@ class Agent:
 
 def _split(name: str, model: str) -> tuple[str, str]:
     prefix, colon, rest = model.partition(":")
-    if prefix not in PROTOCOLS or not colon or not rest.strip():
+    mode = TEXT_MODE if prefix.startswith(TEXT_MODE) else ""
+    protocol = PROTOCOLS.get(prefix.removeprefix(mode))
+    if protocol is None or not colon or not rest.strip():
         known = ", ".join(f"'{each}:NAME'" for each in PROTOCOLS)
-        raise AgentError(f"agent {name!r}: model {model!r} does not say whose it is. Write one of {known}.")
-    return PROTOCOLS[prefix], rest.strip()
+        raise AgentError(
+            f"agent {name!r}: model {model!r} does not say whose it is. Write one of {known}; for a model that cannot "
+            f"call tools, with {TEXT_MODE!r} before it."
+        )
+    return mode + protocol, rest.strip()
 
 
 def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
@@ -144,6 +156,7 @@ def specs(tools: Sequence[Tool], protocol: str) -> tuple[ToolSpec, ...]:
             description=_described(each),
             parameters=strict.get(each.name) or open_form(each.parameters.schema),
             strict=each.name in strict,
+            order=tuple(each.parameters.schema.get("properties", ())) if protocol.startswith(TEXT_MODE) else (),
         )
         for each in tools
     )
@@ -152,6 +165,8 @@ def specs(tools: Sequence[Tool], protocol: str) -> tuple[ToolSpec, ...]:
 def _strict_forms(tools: Sequence[Tool], protocol: str) -> dict[str, dict[str, Any]]:
     forms: dict[str, dict[str, Any]] = {}
     places = 0
+    if protocol.startswith(TEXT_MODE):
+        return forms
     for each in sorted(tools, key=lambda each: each.strict is not True):
         if each.strict is False:
             continue

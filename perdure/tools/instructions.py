@@ -3,8 +3,8 @@
 from typing import Final
 
 PREAMBLE: Final = """\
-You work on a task with tools, in turns. In each turn you either call tools or give the final answer. What a tool call \
-brings back is an observation.
+You work on a task with tools, in turns. In each turn you either call {tools} or give the final answer. What a tool \
+call brings back is an observation.
 
 Facts
 - State facts about the company, its people, customers, orders, money or rules only from observations of this run. \
@@ -17,8 +17,7 @@ matters.
 
 Calls
 - Before you call a tool, say in a sentence or two what you know and what you need next.
-- Ask for several independent facts in one turn, as parallel calls. Call one after another only what depends on what \
-came before.
+- {pace}
 - After an error, say what you will change, and change it. The same call again gives the same error.
 - Some calls wait for an operator, who may reject them. Don't ask for a rejected call again unchanged: follow the \
 reason that was given, or go on without it.
@@ -30,7 +29,15 @@ The end
 - If you can't finish, answer with what is known, and say plainly what isn't and what was not done."""
 
 
-def preamble(turns: int) -> str:
-    """The instructions for an agent with a budget of `turns`."""
+_PARALLEL: Final = (
+    "Ask for several independent facts in one turn, as parallel calls. Call one after another only what depends on "
+    "what came before."
+)
+_ONE_BY_ONE: Final = "Take one action in a turn, and wait for its observation before the next."
+
+
+def preamble(turns: int, *, parallel: bool = True) -> str:
+    """The instructions for an agent with a budget of `turns`. Not `parallel`: one call in a turn, as in text mode."""
     budget = "You have one turn: this one." if turns == 1 else f"You have at most {turns} turns. Plan for fewer."
-    return PREAMBLE.format(budget=budget)
+    tools, pace = ("tools", _PARALLEL) if parallel else ("one tool", _ONE_BY_ONE)
+    return PREAMBLE.format(budget=budget, tools=tools, pace=pace)

@@ -21,6 +21,7 @@ from perdure.core.contracts import (
     RecordedTurn,
     Request,
     RequestKind,
+    Stop,
     Verdict,
 )
 from perdure.core.messages import thoughts
@@ -140,7 +141,8 @@ class Narration:
 
     def _thought(self, event: e.ActivityCompleted, turn: RecordedTurn, took: str) -> Iterator[Line]:
         for part in thoughts(turn.protocol, turn.message):
-            if part.kind in ("thinking", "text") and part.text != turn.answer:
+            unread = part.kind == "call" and turn.stop is Stop.UNREAD
+            if (part.kind in ("thinking", "text") or unread) and part.text != turn.answer:
                 yield from self._said(event, "claims", inert.block(part.text, self._limit), "claim")
             elif part.kind == "refusal":
                 yield from self._said(event, "declines", inert.block(part.text, self._limit), "bad", "bad")

@@ -33,6 +33,7 @@ from perdure.core.contracts import (
     RunTool,
     Standing,
     State,
+    Stop,
     Usage,
     Verdict,
 )
@@ -145,7 +146,7 @@ class _Index:
             ended=self._last(answered).ended,
             model=turn.model if turn else "",
             heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
-            claims=tuple(part for part in parts if part.kind != "call"),
+            claims=tuple(part for part in parts if part.kind != "call" or (turn and turn.stop is Stop.UNREAD)),
             stop=turn.stop if turn else None,
             answer=turn.answer if turn else "",
             usage=turn.usage if turn else Usage(),

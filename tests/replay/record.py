@@ -47,6 +47,8 @@ SHAPES = {  # final or present state, and what is special about it
     "limited-by-turns": ([call("look", at=str(n)) for n in range(3)] + [say("that is all")], ()),
     "refused-by-provider": ([refuse("I can't")], ()),
     "cancelled-at-the-gate": ([[call("look", at="a"), call("pay", to="ann")]], None),
+    "answered-in-text": (["Action: look[a]\nObservation: b", "what?", "Final Answer: seen a"], ()),
+    "limited-in-text": (["what?", "hm", "so?"], ()),
     "failed-by-stop": ([call("look", at="a")], (Choice.STOP,)),
     "waiting-at-the-gate": ([[call("look", at="a"), call("pay", to="ann")]], ()),
 }
@@ -75,6 +77,10 @@ async def waiting(runs: Runs, run_id: str) -> Request:
     return requests[0]
 
 
+def model_of(shape: str) -> str:
+    return f"text+anthropic:{shape}" if shape.endswith("-in-text") else f"anthropic:{shape}"
+
+
 def without_traces(history: str) -> str:
     """A history without the recording machine's file names."""
     return json.dumps(
@@ -86,7 +92,7 @@ async def main(version: str) -> None:
     folder = HERE / "histories" / version
     folder.mkdir(parents=True, exist_ok=True)
     agents = {
-        name: Agent(name, model=f"anthropic:{name}", instructions="", tools=[look, pay, post], budget=Budget(turns=3))
+        name: Agent(name, model=model_of(name), instructions="", tools=[look, pay, post], budget=Budget(turns=3))
         for name in SHAPES
     }
     scripts = [Script(turns, model=name) for name, (turns, _) in SHAPES.items()]

@@ -152,3 +152,35 @@ async def test_the_command_serves_until_interrupted(tmp_path: Path) -> None:
     finally:
         serving.kill()
         serving.stdout.close()
+
+
+async def test_a_reply_ends_at_a_stop_sequence_as_with_the_vendors(play: Any) -> None:
+    _, clients = play(lambda seen: "Thought: x\nObservation: y")
+    user = [{"role": "user", "content": "go"}]
+
+    message = await clients.anthropic.messages.create(
+        model="m", max_tokens=5, messages=user, stop_sequences=["END", "\nObservation:"]
+    )
+    completion = await clients.openai.chat.completions.create(model="m", messages=user, stop="\nObservation:")
+
+    assert (message.content[0].text, message.stop_reason) == ("Thought: x", "stop_sequence")
+    assert message.stop_sequence == "\nObservation:"
+    assert completion.choices[0].message.content == "Thought: x"
+    assert completion.choices[0].finish_reason == "stop"
+
+
+async def test_observations_told_as_text_are_seen_too(play: Any) -> None:
+    _, clients = play(lambda seen: f"{list(seen.observations)} {list(seen.latest)}")
+    told = 'Observation: error: <data from="f">\nno\nsuch thing\n</data>\n\nGo on.'
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "Action: f[1]"},
+        {"role": "user", "content": told},
+    ]
+
+    completion = await clients.openai.chat.completions.create(model="m", messages=messages)
+    message = await clients.anthropic.messages.create(model="m", max_tokens=5, messages=messages)
+    response = await clients.openai.responses.create(model="m", input=messages, store=False)
+
+    shown = "['no\\nsuch thing'] ['no\\nsuch thing']"
+    assert [completion.choices[0].message.content, message.content[0].text, response.output_text] == [shown] * 3

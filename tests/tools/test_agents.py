@@ -74,6 +74,9 @@ def test_an_agent_opens_the_same_way_in_every_process() -> None:
         ("anthropic:claude-opus-5-5", "anthropic", "claude-opus-5-5"),
         ("openai:gpt-6-luna", "openai-responses", "gpt-6-luna"),
         ("openai-chat:llama3:8b", "openai-chat", "llama3:8b"),
+        ("text+openai-chat:llama3:8b", "text+openai-chat", "llama3:8b"),
+        ("text+openai:gpt-6-luna", "text+openai-responses", "gpt-6-luna"),
+        ("text+anthropic:x", "text+anthropic", "x"),
     ],
 )
 def test_a_model_says_whose_it_is(model: str, protocol: str, name: str) -> None:
@@ -81,7 +84,7 @@ def test_a_model_says_whose_it_is(model: str, protocol: str, name: str) -> None:
     assert (opening.protocol, opening.model) == (protocol, name)
 
 
-@pytest.mark.parametrize("model", ["claude-opus-5-5", "gemini:x", "anthropic:", ":x", ""])
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "gemini:x", "anthropic:", ":x", "", "text+gemini:x", "text+:x"])
 def test_an_unknown_model_prefix_is_refused_with_the_known_ones(model: str) -> None:
     with pytest.raises(AgentError, match="'anthropic:NAME', 'openai:NAME', 'openai-chat:NAME'"):
         desk(model=model)

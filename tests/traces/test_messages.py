@@ -53,6 +53,24 @@ READ: dict[str, tuple[str, Any, list[Part]]] = {
         },
         [Part("thinking", "Look first."), Part("call", "", "health", "")],
     ),
+    "text": (
+        "text+anthropic",
+        [
+            {"type": "thinking", "thinking": "Hm."},
+            {"type": "text", "text": "<think>Or so.</think>Thought: I look.\n**Action:** hr_lookup[7]"},
+        ],
+        [
+            Part("thinking", "Hm."),
+            Part("thinking", "Or so."),
+            Part("thinking", "I look."),
+            Part("call", "**Action:** hr_lookup[7]"),
+        ],
+    ),
+    "an answer in text": (
+        "text+openai-chat",
+        {"content": "I know.\nThought: yes.\nFinal Answer: 42\nor so"},
+        [Part("thinking", "I know.\n yes."), Part("text", "42\nor so")],
+    ),
     "a protocol nobody knows": ("smoke-signals", {"type": "puff"}, [Part("unknown", '{"type": "puff"}', "puff")]),
 }
 
@@ -74,6 +92,9 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.sampled_from(["anthropic", "openai-responses", "openai-chat", "other"]), ANYTHING)
+PROTOCOLS = ["anthropic", "openai-responses", "openai-chat", "other"]
+
+
+@given(st.sampled_from([*PROTOCOLS, *(f"text+{protocol}" for protocol in PROTOCOLS)]), ANYTHING)
 def test_no_shape_raises(protocol: str, message: Any) -> None:
     assert all(isinstance(part.text, str) for part in thoughts(protocol, message))

@@ -113,6 +113,24 @@ def test_blank_turns_are_asked_again_three_times_at_most():
     assert (outcome.state, outcome.answer) == (RunState.LIMITED, "")
 
 
+def test_an_unread_turn_goes_back_with_advice_and_three_in_a_row_end_the_run_without_an_answer():
+    unread = Turn(digest="t", stop=Stop.UNREAD, advice="No action was found.\nWrite one.")
+    state = opened()
+    for _ in range(2):
+        state = after(state, unread)
+        assert [(ref.kind, ref.text) for ref in asked(state).since] == [("turn", ""), ("note", unread.advice)]
+    [outcome] = [next_step(AGENT, TASK, after(state, unread)).outcome]
+    assert (outcome.state, outcome.answer) == (RunState.LIMITED, "")
+    assert outcome.reason.endswith("3 turns in a row that could not be read. No action was found.")
+
+
+def test_blank_and_unread_turns_are_counted_together():
+    state = opened()
+    for stop in (Stop.BLANK, Stop.UNREAD):
+        state = after(state, turn(stop))
+    assert isinstance(next_step(AGENT, TASK, after(state, turn(Stop.BLANK))), Finish)
+
+
 def test_a_turn_that_says_something_ends_a_row_of_blank_ones():
     state = after(after(opened(), turn(Stop.BLANK)), turn(Stop.CUT))
     assert state.blanks == 0
