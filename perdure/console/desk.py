@@ -152,8 +152,8 @@ async def within(seconds: float | None, waiting: Awaitable[T]) -> T | None:
         return None
 
 
-def read_text(path: Path) -> str:
-    """A file's text.
+def read_text(path: Path, wanted: str = "a file saved by `perdure trace --save`") -> str:
+    """A file's text. `wanted`: what it should be.
 
     Raises:
         RunNotFoundError: it cannot be read, and why.
@@ -161,9 +161,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunNotFoundError(
-            f"cannot read {str(path)!r}: {error}. Give a file saved by `perdure trace --save`"
-        ) from None
+        raise RunNotFoundError(f"cannot read {str(path)!r}: {error}. Give {wanted}") from None
 
 
 def write_text(path: Path, told: str) -> None:

@@ -7,12 +7,14 @@ addresses are to be copied: they are never broken, and name perdure as it was st
 import io
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from perdure.traces import document
@@ -74,6 +76,19 @@ class Screen:
         for row in rows:
             self.out.file.write(row + "\n")
         self.out.file.flush()
+
+    def file(self, text: str) -> None:
+        """Data that is a file's text."""
+        self.out.file.write(text)
+        self.out.file.flush()
+
+    @contextmanager
+    def progress(self, doing: str, total: int) -> Iterator[Callable[[], None]]:
+        """How far something has come that takes a while; call what it gives for each step. On a terminal only."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as bar:
+            task = bar.add_task(doing, total=total)
+            yield lambda: bar.advance(task)
 
     def _write(self, console: Console, lines: Iterable[Line]) -> None:
         for line in map(self._named, lines):

@@ -8,9 +8,10 @@ plays a whole run, for real but for the model (`play.py`). The model alone is a 
         client = AsyncAnthropic(base_url=model.anthropic_url, api_key="any")
 
 `script.py` says what a script is made of, `prompter.py` which turn answers which request, and the three protocol files
-what is refused. `python -m perdure.testing script.yaml` serves a script from a file.
+what is refused. `python -m perdure.testing script.yaml` serves a script from a file; `cases.py` plays a run over again.
 """
 
+from perdure.testing.cases import Case, load_case
 from perdure.testing.play import Played, PlayError, RefusedRequestError, UnexpectedWaitError, play
 from perdure.testing.script import (
     Reply,
@@ -37,6 +38,7 @@ from perdure.testing.script import (
 from perdure.testing.server import Recorded, ScriptedModel
 
 __all__ = [
+    "Case",
     "PlayError",
     "Played",
     "Recorded",
@@ -55,6 +57,7 @@ __all__ = [
     "delay",
     "error",
     "failed",
+    "load_case",
     "pause",
     "play",
     "raw",

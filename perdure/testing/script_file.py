@@ -1,7 +1,8 @@
 """Scripts as files, for people: YAML or JSON, the same words as in Python.
 
 A part is a text or a mapping with one key, its word; a turn is a part or a list of parts; a file is a list of turns,
-or a mapping of `model`, `name` and `turns`, or a list of such mappings under `scripts`. `FORMAT` teaches it.
+or a mapping of `model`, `name` and `turns`, or a list of such mappings under `scripts`. `FORMAT` teaches it. A mapping
+may also hold the `task` and the `decisions` of a whole case, which the model does not need: see `cases.py`.
 """
 
 from __future__ import annotations
@@ -42,18 +43,27 @@ Faults, before the rest of the turn; `times` attempts, 1 by default, without end
   failed: {code, message, times}   cut: BYTES | {after_bytes, clean, times}
 
 A file with several scripts holds them under `scripts:`, each with its own `model:`.
+`task:` and `decisions:` beside `turns:` make it a case: `perdure cases RUN` writes it, `load_case` reads it.
 The number of assistant turns in a request selects the turn, so a retried request gets the same reply.
 """
 
 
-def load_scripts(path: Path, model: str | None = None) -> list[Script]:
-    """The scripts of a file. `model` replaces a sole script's model name. Raises ScriptError."""
+_KEYS: Final = {"model": None, "name": None, "turns": None, "task": None, "decisions": None}  # in this order
+
+
+def content_of(path: Path) -> Any:
+    """What a file holds, unchecked. Raises ScriptError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as missing:
         raise ScriptError(f"can't read {str(path)!r}: {missing.strerror}; name a YAML or JSON file") from missing
     except (yaml.YAMLError, UnicodeDecodeError) as broken:
         raise ScriptError(f"{path.name} is neither YAML nor JSON: {broken}") from broken
+
+
+def load_scripts(path: Path, model: str | None = None) -> list[Script]:
+    """The scripts of a file. `model` replaces a sole script's model name. Raises ScriptError."""
+    content = content_of(path)
     given = content["scripts"] if isinstance(content, dict) and "scripts" in content else [content]
     if not isinstance(given, list):
         raise ScriptError(f"{path.name}: `scripts` is {given!r}; it must be a list of {{model, turns}}")
@@ -69,9 +79,10 @@ def _script(content: object, model: str | None) -> Script:
     found: Any = {"turns": content} if isinstance(content, list) else content
     if not isinstance(found, dict) or not isinstance(found.get("turns"), list):
         raise ScriptError(f"a script is {_shown(content)}; it must be a list of turns, or {{model, turns: [...]}}")
-    unknown = found.keys() - {"model", "name", "turns"}
+    unknown = found.keys() - _KEYS
     if unknown:
-        raise ScriptError(f"a script has the unknown key {min(unknown, key=str)!r}; known are model, name, turns")
+        known = ", ".join(_KEYS)
+        raise ScriptError(f"a script has the unknown key {min(unknown, key=str)!r}; known are {known}")
     turns = [_turn(number, each) for number, each in enumerate(found["turns"], 1)]
     return Script(turns, model=model or found.get("model"), name=found.get("name", ""))
 

@@ -12,6 +12,7 @@ result), `waited` (seconds a request waited) and `settled` (the decision that se
 import json
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 
 from perdure.core.runs import RunRow
 from perdure.traces.shape import Asked, Trace
+from perdure.traces.stats import AgentStats
 
 VERSION = 1
 
@@ -46,6 +48,11 @@ def request(trace: Trace, asked: Asked) -> dict[str, Any]:
     }
 
 
+def stats(found: AgentStats) -> dict[str, Any]:
+    """What an agent's runs took, as `perdure.traces.stats` documents it; money is text, exact."""
+    return {"format": "perdure.stats", "v": VERSION, **plain(found)}
+
+
 def dumps(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=True, indent=indent)
 
@@ -60,6 +67,8 @@ def plain(value: Any) -> Any:
         return value.astimezone(UTC).isoformat(timespec="milliseconds")
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -75,7 +75,7 @@ class LiveDesk:
 
 
 def write_files(folder: Path) -> None:
-    for block in of_kind("python file", "yaml file"):
+    for block in of_kind("python file", "yaml file", "yaml case", "yaml expect"):
         (folder / block.file).write_text(block.text)
 
 

@@ -1,6 +1,7 @@
 """The documents as data: fenced blocks, links, headings, and the names that they mention.
 
 A block's first word is its language, the second says how it is checked. `file=NAME`: an agent's or a script's file.
+`case=NAME`: a case's, which nobody serves. `expect=NAME`: a file of expectations.
 `live`: run for real, in order, on the desk of `desk.py`; for text, what that printed. `test`: run by pytest, as an
 author would. `demo`: printed by the demo. Without a second word: python is executed, commands are parsed by the real
 command line, and data is loaded. Nothing else is allowed: a block that nobody checks is a defect.
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 KINDS = {
     *("python", "python file", "python live", "python test"),
-    *("bash", "bash live", "yaml file", "json", "toml"),
+    *("bash", "bash live", "yaml file", "yaml case", "yaml expect", "json", "toml"),
     *("text live", "text demo", "mermaid"),
 }
 

@@ -12,8 +12,10 @@ import pytest
 import typer
 
 from perdure.console.entry import app
+from perdure.testing import load_case
 from perdure.testing.script_file import load_scripts
 from perdure.tools.discovery import load
+from perdure.traces import expectations
 from tests.docs.desk import LiveDesk, environment, live_desk, missing, write_files
 from tests.docs.pages import BLOCKS, KINDS, PAGES, ROOT, Block, of_kind
 
@@ -68,6 +70,16 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, folder: Path) 
 @pytest.mark.parametrize("block", of_kind("yaml file"), ids=str)
 def test_a_script_is_taken_by_the_scripted_model(block: Block, folder: Path) -> None:
     assert load_scripts(folder / block.file)
+
+
+@pytest.mark.parametrize("block", of_kind("yaml case"), ids=str)
+def test_a_case_can_be_played(block: Block, folder: Path) -> None:
+    assert load_case(folder / block.file)
+
+
+@pytest.mark.parametrize("block", of_kind("yaml expect"), ids=str)
+def test_expectations_can_be_read(block: Block) -> None:
+    assert expectations.read(block.text)
 
 
 @pytest.mark.parametrize("block", of_kind("json", "toml"), ids=str)

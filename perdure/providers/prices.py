@@ -1,0 +1,60 @@
+"""What a model call cost, by the list prices of a maintained table (genai-prices: shipped with it, nothing is fetched).
+
+A price is for one call: some vendors charge a long prompt more for each token, so usages are never added up before.
+Nobody's price is zero: what is not known is None, and has to be said.
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from perdure.core.contracts import Usage
+
+_VENDORS: Final = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}
+_OPEN: Final = "openai-chat"  # the protocol that anybody's server speaks: a model's name there does not say whose it is
+
+
+def price(protocol: str, model: str, usage: Usage, *, url: str = "", at: datetime | None = None) -> Decimal | None:
+    """What one model call cost, in US dollars; None when nobody knows.
+
+    Args:
+        protocol: as in `Opening.protocol`.
+        model: the vendor's own name; one that carries a date is known too.
+        usage: of one call. All zero means that the server did not count, and then nobody knows.
+        url: the base URL asked, if it is not the vendor's own. A vendor of the table is known by it. At any other
+            address, a gateway say, the vendor's list price is taken, except for "openai-chat".
+        at: when, with a zone: prices change. Now, unless said.
+
+    Cache writes are taken to be kept for five minutes, as they are unless a request says otherwise; batches, priority
+    and what server tools cost are not in it.
+    """
+    if not (usage.input or usage.output):
+        return None
+    from genai_prices import Usage as Counts  # its table takes half a second to load, and few verbs need it
+    from genai_prices import calc_price
+
+    counts = Counts(
+        input_tokens=usage.input,
+        cache_read_tokens=usage.cached,
+        cache_write_tokens=usage.cache_written,
+        output_tokens=usage.output,
+    )
+    vendor = _vendor(protocol, url)
+    try:
+        found = calc_price(counts, model, provider_id=vendor, genai_request_timestamp=at) if vendor else None
+    except (LookupError, ValueError):  # no such model there; counts that cannot be, as more cached than there was
+        return None
+    return found.total_price if found else None
+
+
+def _vendor(protocol: str, url: str) -> str | None:
+    """The vendor whose list holds, by the table's own id for it."""
+    vendor = _VENDORS.get(protocol)
+    if not url:
+        return vendor
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        return get_snapshot().find_provider(None, None, url).id
+    except LookupError:
+        return None if protocol == _OPEN else vendor
