@@ -49,7 +49,7 @@ def sandbox() -> SandboxedWorkflowRunner:
     rooms = {room.name for room in pkgutil.iter_modules(perdure.__path__)}
     beside = SandboxMatcher(access={"activities", "client", "worker", "examples"})  # in the wheel they are in it
     effects = SandboxMatcher(
-        access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
+        access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "fsspec", "structlog"},
         children={"perdure": SandboxMatcher(access=rooms - {"core", "_app"}, children={"_app": beside})},
     )
     passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "perdure.core.steps"}
