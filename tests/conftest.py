@@ -24,6 +24,7 @@ from temporalio.worker import Replayer, Worker
 import worker
 from perdure import Agent, Budget, Runs
 from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
+from perdure.core.marking import unmarked
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
@@ -140,7 +141,14 @@ class Stage:
         return str(self.model.requests[request].body)
 
     def results(self, request: int = -1) -> list[tuple[str, str]]:
-        """(call id, text) of every tool result in one request to the model, in order, whatever the protocol."""
+        """(call id, text) of every tool result in one request to the model, in order, whatever the protocol.
+
+        The text is that between the marks.
+        """
+        return [(call_id, unmarked(text)) for call_id, text in self.sent_results(request)]
+
+    def sent_results(self, request: int = -1) -> list[tuple[str, str]]:
+        """The same, with the marks."""
         body = self.model.requests[request].body
         if "input" in body:
             return [(i["call_id"], i["output"]) for i in body["input"] if i.get("type") == "function_call_output"]

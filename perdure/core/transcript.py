@@ -11,6 +11,7 @@ from typing import Any
 
 from perdure.core.contracts import CallModel, Observation, Opening, RecordedTurn, Ref
 from perdure.core.digests import of_bytes
+from perdure.core.marking import marked
 
 
 class RecordGapError(Exception):
@@ -33,7 +34,7 @@ class Assistant:
 
 @dataclass(frozen=True)
 class Result:
-    """The observation on one call, for the provider's own form of a tool result."""
+    """The observation on one call, for the provider's own form of a tool result. What a tool said is marked as data."""
 
     call_id: str
     name: str
@@ -118,7 +119,7 @@ def _result(record: Record, turn: RecordedTurn, ref: Ref) -> Result:
             return Result(call.id, call.name, ref.text, is_error=not ref.ok)
         case _:
             seen = Observation.model_validate(record.result(ref.id))
-            return Result(call.id, call.name, seen.text, is_error=seen.ending != "ok")
+            return Result(call.id, call.name, marked(call.id, seen.text), is_error=seen.ending != "ok")
 
 
 def recorded_digest(record: Record, ref: Ref) -> str:
