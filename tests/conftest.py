@@ -25,6 +25,7 @@ import worker
 from perdure import Agent, Budget, Runs
 from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
 from perdure.core.marking import unmarked
+from perdure.store import Store
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
@@ -77,6 +78,7 @@ class Stage:
     task_queue: str
     cached: int = 1000
     journal: Journal | None = None
+    store: Store | None = None
     started: list[str] = field(default_factory=list)
     _serving: Worker | None = None
 
@@ -91,6 +93,7 @@ class Stage:
             key=GRANT_KEY,
             max_cached_workflows=self.cached,
             journal=self.journal,
+            store=self.store,
         )
         await self._serving.__aenter__()
 
@@ -193,6 +196,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
         strictly: bool = True,
         cached: int = 1000,
         journal: Journal | None = None,
+        store: Store | None = None,
         **settings: Any,
     ) -> AsyncIterator[Stage]:
         agent = Agent(
@@ -209,7 +213,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
                 monkeypatch.setenv(name, value)
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
-            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal)
+            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal, store)
             stack.push_async_callback(played.rest)
             await played.serve()
             yield played
