@@ -168,9 +168,7 @@ class Real(World):
             found = await server.start()
         except (DevServerError, OSError) as error:
             raise SetupError(f"the embedded Temporal server does not start: {error}") from None
-        os.environ.setdefault(
-            store.VARIABLE, str(found.folder / "store")
-        )  # for the workers; theirs is the same machine
+        os.environ[store.VARIABLE] = os.environ.get(store.VARIABLE) or str(found.folder / "store")  # its workers'
         try:
             yield f"Temporal on {found.address}, its page on {found.ui_url}; state in {found.folder}"
         finally:
