@@ -26,6 +26,7 @@ from perdure.console.logs import log_to_stderr
 from perdure.core.contracts import TASK_QUEUE
 from perdure.core.runs import UnreachableError
 from perdure.providers.registry import warm
+from perdure.store import Store, StoreError, store_from_env
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import state_folder
 from perdure.temporal.journal import Journal
@@ -49,7 +50,7 @@ def sandbox() -> SandboxedWorkflowRunner:
     rooms = {room.name for room in pkgutil.iter_modules(perdure.__path__)}
     beside = SandboxMatcher(access={"activities", "client", "worker", "examples"})  # in the wheel they are in it
     effects = SandboxMatcher(
-        access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "structlog"},
+        access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "fsspec", "structlog"},
         children={"perdure": SandboxMatcher(access=rooms - {"core", "_app"}, children={"_app": beside})},
     )
     passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "perdure.core.steps"}
@@ -66,13 +67,14 @@ def build(
     key: bytes | None = None,
     max_cached_workflows: int = 1000,
     journal: Journal | None = None,
+    store: Store | None = None,
 ) -> Worker:
     """A worker for these agents. A bug in workflow code fails its run; drift suspends it until a fix is deployed."""
     return Worker(
         client,
         task_queue=task_queue,
         workflows=workflows.WORKFLOWS,
-        activities=deeds.activities(agents, key or grant_key(state_folder()), journal),
+        activities=deeds.activities(agents, key or grant_key(state_folder()), journal, store),
         workflow_runner=without_contexts(sandbox(), client.data_converter),
         sticky_queue_schedule_to_start_timeout=_STICKY,
         graceful_shutdown_timeout=_GRACE,
@@ -97,18 +99,18 @@ async def main(specs: Sequence[str] = ()) -> int:
     log_to_stderr()
     compile_ahead()
     try:
-        agents, key = load(specs), grant_key(state_folder())
+        agents, key, store = load(specs), grant_key(state_folder()), store_from_env()
         await asyncio.to_thread(warm, {agent.protocol for agent in agents.values()})
         client = await connect(identity=identity(agents))
         await ensure_search_attributes(client)
-    except (AgentLoadError, SearchAttributesMissingError, UnreachableError, ValueError) as error:
+    except (AgentLoadError, SearchAttributesMissingError, StoreError, UnreachableError, ValueError) as error:
         print(f"perdure worker: {error}", file=sys.stderr)
         return 1
     stopped = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stopped.set)
     log.info("serving", agents=sorted(agents), task_queue=TASK_QUEUE, namespace=client.namespace)
-    async with build(client, agents, key=key):
+    async with build(client, agents, key=key, store=store):
         await stopped.wait()
     return 0
 

@@ -8,17 +8,26 @@ from activities.decision import Decisions
 from activities.model import Models
 from activities.tool import Tools
 from perdure import Agent
+from perdure.store import Store
 from perdure.temporal.journal import Journal
+from perdure.tools.agents import that_reads_on
+from perdure.tools.reading import Outputs
 
 __all__ = ["activities"]
 
 
 def activities(
-    agents: Mapping[str, Agent], grant_key: bytes, journal: Journal | None = None
+    agents: Mapping[str, Agent], grant_key: bytes, journal: Journal | None = None, store: Store | None = None
 ) -> list[Callable[..., Any]]:
-    """What a worker serves for these agents. `grant_key` seals grants: the same on every worker of a task queue."""
+    """What a worker serves for these agents.
+
+    `grant_key` seals grants, `store` keeps what is too long to record: the same on every worker of a task queue.
+    """
     journal = journal or Journal()
-    models, tools = Models(agents, journal), Tools(agents, journal, grant_key)
+    outputs = Outputs(store) if store else None
+    if outputs:
+        agents = {name: that_reads_on(agent, outputs) for name, agent in agents.items()}
+    models, tools = Models(agents, journal), Tools(agents, journal, grant_key, outputs)
     return [
         models.call_model,
         tools.run_tool,

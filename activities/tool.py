@@ -31,10 +31,12 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes
+from perdure.store import StoreError
 from perdure.temporal.journal import Journal, TranscriptMismatchError
 from perdure.tools.admission import judge
-from perdure.tools.invoke import RetryTool, ask_probe, invoke, observation
+from perdure.tools.invoke import Keep, RetryTool, ask_probe, invoke, observation
 from perdure.tools.parameters import ArgumentsError
+from perdure.tools.reading import Outputs
 
 log = structlog.get_logger("perdure")
 
@@ -47,6 +49,7 @@ class Tools:
     agents: Mapping[str, Agent]
     journal: Journal
     grant_key: bytes
+    outputs: Outputs | None = None
 
     @activity.defn(name=RUN_TOOL)
     async def run_tool(self, asked: RunTool) -> Observation:
@@ -55,7 +58,7 @@ class Tools:
         async with heartbeating(tries):
             call, tool = await self._found(asked)
             kept_out = self._barred(asked, tool, call) or _in_doubt(asked, tool)
-            seen = kept_out or await _tried(tool, call, asked, tries + 1)
+            seen = kept_out or await _tried(tool, call, asked, tries + 1, self._keep)
         log.info(
             "call",
             run=activity.info().workflow_id,
@@ -72,7 +75,7 @@ class Tools:
         """What became of a lost call. OK: it happened, with the result. ERROR: it surely did not. UNKNOWN otherwise."""
         async with heartbeating():
             _, tool = await self._found(asked)
-            answer = await ask_probe(_within_limits(tool), _context(asked, 1))
+            answer = await ask_probe(_within_limits(tool), _context(asked, 1), self._keep)
         seen = answer or observation(Ending.UNKNOWN, "", "")
         log.info("probe", run=activity.info().workflow_id, tool=tool.name, ending=seen.ending)
         return recorded(self.journal, seen)
@@ -131,6 +134,17 @@ class Tools:
         why = refusal_of(asked.grant, self.grant_key, run_id=run_id, call_key=asked.key, digest=asked.digest)
         return observation(Ending.ASK, "", f"{reason}; {why}") if why else None
 
+    async def _keep(self, text: str) -> str:
+        """Keep an observation that is about to be cut. A store that fails costs the rest of the text, not the call."""
+        if self.outputs is None:
+            return ""
+        info = activity.info()
+        try:
+            return await self.outputs.keep(info.workflow_id or "", info.activity_id, text)
+        except StoreError as error:
+            log.warning("store", run=info.workflow_id, why=str(error))
+            return ""
+
 
 def _in_doubt(asked: RunTool, tool: Tool) -> Observation | None:
     """Why a call that may be done once may have been done: only a reset, or another declaration, hands it out again."""
@@ -143,9 +157,9 @@ def _in_doubt(asked: RunTool, tool: Tool) -> Observation | None:
     return None
 
 
-async def _tried(tool: Tool, call: AdmittedCall, asked: RunTool, tries: int) -> Observation:
+async def _tried(tool: Tool, call: AdmittedCall, asked: RunTool, tries: int, keep: Keep) -> Observation:
     try:
-        seen = await invoke(_within_limits(tool), call.arguments, _context(asked, tries))
+        seen = await invoke(_within_limits(tool), call.arguments, _context(asked, tries), keep)
     except RetryTool as retry:
         activity.heartbeat(tries)
         raise trouble(str(retry), "ToolTrouble") from None

@@ -24,6 +24,8 @@ from temporalio.worker import Replayer, Worker
 import worker
 from perdure import Agent, Budget, Runs
 from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
+from perdure.core.marking import unmarked
+from perdure.store import Store
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
@@ -77,6 +79,7 @@ class Stage:
     task_queue: str
     cached: int = 1000
     journal: Journal | None = None
+    store: Store | None = None
     started: list[str] = field(default_factory=list)
     _serving: Worker | None = None
 
@@ -91,6 +94,7 @@ class Stage:
             key=GRANT_KEY,
             max_cached_workflows=self.cached,
             journal=self.journal,
+            store=self.store,
         )
         await self._serving.__aenter__()
 
@@ -141,7 +145,14 @@ class Stage:
         return str(self.model.requests[request].body)
 
     def results(self, request: int = -1) -> list[tuple[str, str]]:
-        """(call id, text) of every tool result in one request to the model, in order, whatever the protocol."""
+        """(call id, text) of every tool result in one request to the model, in order, whatever the protocol.
+
+        The text is that between the marks.
+        """
+        return [(call_id, unmarked(text)) for call_id, text in self.sent_results(request)]
+
+    def sent_results(self, request: int = -1) -> list[tuple[str, str]]:
+        """The same, with the marks."""
         body = self.model.requests[request].body
         if "input" in body:
             return [(i["call_id"], i["output"]) for i in body["input"] if i.get("type") == "function_call_output"]
@@ -194,6 +205,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
         strictly: bool = True,
         cached: int = 1000,
         journal: Journal | None = None,
+        store: Store | None = None,
         **settings: Any,
     ) -> AsyncIterator[Stage]:
         agent = Agent(
@@ -210,7 +222,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
                 monkeypatch.setenv(name, value)
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
-            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal)
+            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal, store)
             stack.push_async_callback(played.rest)
             await played.serve()
             yield played

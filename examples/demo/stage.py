@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from examples.demo.kept import Folder
 from examples.leave_desk_model import SCRIPT
-from perdure import _home
+from perdure import _home, store
 from perdure.temporal.children import command_line, end, spawn
 from perdure.temporal.embedded import Running
 from perdure.testing import ScriptedModel
@@ -72,11 +72,12 @@ def model_at_hand(model: str) -> Iterator[str]:
 
 
 def to_own_server(server: Running) -> None:
-    """Workers and `Runs` meet this server, whatever Temporal the environment, or a profile, speaks of."""
+    """Workers and `Runs` meet this server and its store, whatever the environment, or a profile, speaks of."""
     for name in [name for name in os.environ if name.startswith("TEMPORAL_")]:
         del os.environ[name]
     os.environ.pop("PERDURE_DATA_CONVERTER", None)
     os.environ.update(TEMPORAL_ADDRESS=server.address, TEMPORAL_CONFIG_FILE=os.devnull)
+    os.environ[store.VARIABLE] = str(server.folder / "store")
 
 
 class Worker:

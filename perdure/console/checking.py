@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from perdure import store
 from perdure.console import exits
 from perdure.console.desk import Desk, Finding, SetupError, desk
 from perdure.console.reading import OutputOption
@@ -16,9 +17,10 @@ from perdure.console.serving import FilesArgument
 from perdure.core import inert
 from perdure.core.contracts import Effect
 from perdure.core.labels import TEXT_MODE
-from perdure.tools.agents import Agent, lint
+from perdure.tools.agents import Agent, lint, that_reads_on
 from perdure.tools.declare import Tool
 from perdure.tools.discovery import VARIABLE, AgentLoadError
+from perdure.tools.reading import Outputs
 from perdure.traces.lines import BLANK, Line, Span, Style, said
 
 _KEYS: Final = {
@@ -81,12 +83,22 @@ async def _show(at: Desk, name: str, files: Sequence[str], output: Output) -> in
     if agent is None:
         names = ", ".join(map(repr, found))
         raise SetupError(f"there is no agent {name!r} among these: {names}")
+    agent = _as_served(agent)
     if output is not Output.TEXT:
         at.screen.data([_document(agent)], output, one=True)
     else:
         at.screen.show(_whole(agent))
         at.screen.hint(*_warnings(agent))
     return exits.DONE
+
+
+def _as_served(agent: Agent) -> Agent:
+    """As a worker started from here would serve it."""
+    try:
+        found = store.store_from_env()
+    except store.StoreError as error:
+        raise SetupError(str(error)) from None
+    return that_reads_on(agent, Outputs(found)) if found else agent
 
 
 def _heading(agent: Agent) -> Iterator[Line]:
@@ -140,7 +152,7 @@ def _document(agent: Agent) -> dict[str, Any]:
 
 
 def doctor(context: typer.Context, files: FilesArgument = None, output: OutputOption = Output.TEXT) -> None:
-    """What is wrong with the set-up, and the next command. Changes nothing.
+    """What is wrong with the set-up, and the next command. Changes nothing, but tries to write to the store.
 
     \b
     perdure doctor leave_desk.py
@@ -153,7 +165,7 @@ async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
     agents, of_agents = _agents(at, files)
     temporal = [finding async for finding in at.world.survey()]
     served = any(finding.check == "workers" and finding.ok for finding in temporal)
-    found = [_python(), of_agents, *temporal, *_keys(agents, served)]
+    found = [_python(), of_agents, *temporal, *_keys(agents, served), await _store()]
     if output is not Output.TEXT:
         at.screen.data([vars(finding) for finding in found], output)
     else:
@@ -184,6 +196,20 @@ def _agents(at: Desk, files: Sequence[str]) -> tuple[Mapping[str, Agent], Findin
         named = bool(files or os.environ.get(VARIABLE))
         return {}, Finding("agents", False if named else None, str(error), "perdure doctor FILE")
     return found, Finding("agents", True, ", ".join(found))
+
+
+async def _store() -> Finding:
+    """As with keys, the store that counts is the worker's."""
+    try:
+        found = store.store_from_env()
+        if found is None:
+            return Finding("store", True, f"{store.VARIABLE} is not set in this terminal; what is cut is not kept")
+        await found.check()
+    except store.StoreError as error:
+        return Finding(
+            "store", False, str(error), f"export {store.VARIABLE}=..., the same for all workers, or unset it"
+        )
+    return Finding("store", True, f"{found.url}, writable from here")
 
 
 def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import perdure
-from perdure import _home
+from perdure import _home, store
 from perdure.console import checking, deciding, demo, exits, learning, reading, running, screen, serving
 from perdure.console.desk import Desk, Finding, SetupError, World, operator
 from perdure.core import inert
@@ -168,6 +168,7 @@ class Real(World):
             found = await server.start()
         except (DevServerError, OSError) as error:
             raise SetupError(f"the embedded Temporal server does not start: {error}") from None
+        os.environ[store.VARIABLE] = os.environ.get(store.VARIABLE) or str(found.folder / "store")  # its workers'
         try:
             yield f"Temporal on {found.address}, its page on {found.ui_url}; state in {found.folder}"
         finally:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from perdure.core.contracts import AdmittedCall, CallModel, Carried, Observation, Opening, RecordedTurn, Ref
 from perdure.core.digests import of_bytes, of_transcript
+from perdure.core.marking import marked
 
 
 class RecordGapError(Exception):
@@ -44,7 +45,10 @@ class Retold:
 
 @dataclass(frozen=True)
 class Result:
-    """The observation on one call, for the provider's own form of a tool result. `said`: by the run or an operator."""
+    """The observation on one call, for the provider's own form of a tool result.
+
+    What a tool said is marked as data. What the run or an operator said is not: `said`.
+    """
 
     call_id: str
     name: str
@@ -162,7 +166,7 @@ def _result(record: Record, turn: RecordedTurn, ref: Ref) -> Result:
             return Result(call.id, call.name, ref.text, is_error=not ref.ok, said=True)
         case _:
             seen = Observation.model_validate(record.result(ref.id))
-            return Result(call.id, call.name, seen.text, is_error=seen.ending != "ok")
+            return Result(call.id, call.name, marked(call.id, seen.text), is_error=seen.ending != "ok")
 
 
 def stored(told: Sequence[Retold | Heard]) -> tuple[dict[str, Any], ...]:

@@ -9,7 +9,6 @@ The recorded message holds what was believed and nothing else, in the vendor's o
 model made up is in no later request.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -34,7 +33,6 @@ Or, when you are done:
 
 Final Answer: ..."""
 _ANSWER_NOW: Final = "Observation: no action can be taken any more. Write your final answer now, after 'Final Answer:'."
-_DATA: Final = re.compile(r"<(?=\s*(?:/\s*)?data\b)", re.IGNORECASE)
 _MOST_WHY: Final = 500  # characters
 
 
@@ -105,10 +103,7 @@ def _told(entry: Entry) -> Iterator[Entry]:
 
 
 def _observation(result: Result) -> str:
-    """A result, marked as data. A text cannot end the mark itself: what looks like one is written as an entity."""
-    error = "error: " if result.is_error else ""
-    text = _DATA.sub("&lt;", result.text)
-    return f'Observation: {error}<data from="{result.name}">\n{text}\n</data>'
+    return f"Observation: {'error: ' if result.is_error else ''}{result.text}"
 
 
 # --- what is kept of a message ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from perdure.core.marking import unmarked
 from perdure.testing.anthropic_cache import prompt_of
 from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
 from perdure.testing.prompt_cache import Prompt, counted
@@ -46,7 +47,8 @@ class AnthropicMessages:
         messages = body["messages"]
         task = text_of(messages[0]["content"])
         results = [
-            [text_of(block.get("content")) for block in blocks_of_kind(each, "tool_result")] for each in messages
+            [unmarked(text_of(block.get("content"))) for block in blocks_of_kind(each, "tool_result")]
+            for each in messages
         ]
         offered = body.get("tool_choice", {}).get("type") != "none"
         return Asked(

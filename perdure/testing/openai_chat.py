@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perdure.core.marking import unmarked
 from perdure.testing.chat_grammar import check_request
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
@@ -40,8 +41,8 @@ class OpenAIChat:
             turns=sum(each["role"] == "assistant" for each in messages),
             stream=bool(body.get("stream")),
             tools=[tool["function"]["name"] for tool in offered],
-            observations=[text_of(each["content"]) for each in messages if each["role"] == "tool"],
-            latest=[text_of(each["content"]) for each in messages[last + 1 :] if each["role"] == "tool"],
+            observations=[unmarked(text_of(each["content"])) for each in messages if each["role"] == "tool"],
+            latest=[unmarked(text_of(each["content"])) for each in messages[last + 1 :] if each["role"] == "tool"],
         )
 
     def prompt(self, body: dict[str, Any]) -> Prompt:

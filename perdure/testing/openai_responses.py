@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perdure.core.marking import unmarked
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
@@ -31,7 +32,7 @@ class OpenAIResponses:
         items = items_of(body)
         task = next((text_of(each["content"]) for each in items if each.get("role") == "user"), "")
         system = [text_of(each["content"]) for each in items if each.get("role") in ("system", "developer")]
-        results = [(index, text_of(each["output"])) for index, each in enumerate(items) if "output" in each]
+        results = [(index, unmarked(text_of(each["output"]))) for index, each in enumerate(items) if "output" in each]
         last = max((index for index, each in enumerate(items) if item_kind(each) in OUTPUT), default=-1)
         offered = body.get("tools", []) if body.get("tool_choice") != "none" else []
         return Asked(

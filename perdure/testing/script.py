@@ -260,10 +260,10 @@ def _said(part: Content) -> bool:
 class Seen:
     """What a request shows, for replies that are computed: `lambda seen: say(seen.observations[-1])`.
 
-    `task` is the first user text; `observations` are the texts of all tool results in order, `latest` those of the
-    last message; `turn` counts the assistant's turns so far; `tools` are the names on offer now, none under
-    `tool_choice: none`. `asked()` counts the different requests that came before at this place of the conversation:
-    ask it when the reply before was one that clients don't send back.
+    `task` is the first user text; `observations` are the texts of all tool results in order, without the marks around
+    them, `latest` those of the last message; `turn` counts the assistant's turns so far; `tools` are the names on offer
+    now, none under `tool_choice: none`. `asked()` counts the different requests that came before at this place of the
+    conversation: ask it when the reply before was one that clients don't send back.
     """
 
     model: str

@@ -21,7 +21,11 @@ from perdure.testing.script import Failed, Say, Turn
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
-_TOLD: Final = re.compile(r'^Observation: (?:error: )?<data from="[^"]*">\n(.*?)\n</data>$', re.DOTALL | re.MULTILINE)
+_TOLD: Final = re.compile(
+    r"^Observation: (?:error: )?"
+    r"(?:<data-(?P<tag>[0-9a-f]+)>\n(?P<marked>.*?)\n</data-(?P=tag)>$|(?P<bare>.*?)(?:\n\n|\Z))",
+    re.DOTALL | re.MULTILINE,
+)
 _CALL_ID: Final = re.compile(r"(?:srvtoolu|toolu|call|fc|msg)_[0-9a-f]{16}([0-9a-f]{8})")
 
 
@@ -170,7 +174,7 @@ def told_in_text(asked: Asked, body: Mapping[str, Any]) -> Asked:
         (index, text)
         for index, each in enumerate(messages)
         if each.get("role") == "user"
-        for text in _TOLD.findall(text_of(each.get("content")))
+        for text in (found["marked"] or found["bare"] or "" for found in _TOLD.finditer(text_of(each.get("content"))))
     ]
     observations = [text for _, text in told]
     return replace(asked, observations=observations, latest=[text for index, text in told if index > last])

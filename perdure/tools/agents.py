@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,8 +11,10 @@ from perdure.core.contracts import Effect, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
+from perdure.tools.builtin import calculator, clock
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
+from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
 
@@ -140,8 +142,19 @@ def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[T
                 f"agent {agent!r} has two tools named {declared.name!r}: {where(twin.function)} and "
                 f"{where(declared.function)}. Rename one: tool(function, name=...)."
             )
+        if declared.name == READ_MORE and not is_read_more(declared):
+            raise AgentError(
+                f"agent {agent!r}: {READ_MORE!r} is the name of perdure's own tool for long observations. Rename "
+                f"{where(declared.function)}: tool(function, name=...)."
+            )
         found[declared.name] = declared
     return tuple(found.values())
+
+
+def that_reads_on(agent: Agent, outputs: Outputs) -> Agent:
+    """The agent with `read_more`, if a tool of its own may return more than the model is shown."""
+    long = any(each not in (calculator, clock) for each in agent.tools)
+    return replace(agent, tools=(*agent.tools, outputs.reader)) if long else agent
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from inspect import getattr_static
+from inspect import getattr_static, iscoroutinefunction
 from types import FunctionType, MethodType
 from typing import Any, Final, overload
 
 from perdure.core.contracts import Effect
 from perdure.tools import conditions
 from perdure.tools.parameters import Parameters, Signature, ToolDeclarationError, read_signature
+from perdure.tools.results import LEAST_LIMIT, MOST_BYTES
 from perdure.tools.schemas import NotStrictError, strict_form
 
 NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # OpenAI's rule for function names, the strictest
@@ -81,7 +82,7 @@ class ToolContext:
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A declared tool; calling it calls the function. `timeout` is in seconds."""
+    """A declared tool; calling it calls the function. `timeout` is in seconds, `limit` in UTF-8 bytes of its result."""
 
     function: Callable[..., Any]
     name: str
@@ -96,6 +97,8 @@ class Tool:
     probe: Callable[..., Any] | None = None
     strict: bool | None = None
     unbound: bool = False
+    limit: int = MOST_BYTES
+    show: Callable[[Any], Any] | None = None
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -131,6 +134,8 @@ def tool(
     name: str | None = ...,
     description: str | None = ...,
     strict: bool | None = ...,
+    limit: int = ...,
+    show: Callable[[Any], Any] | None = ...,
     like: Callable[..., Any] | None = ...,
 ) -> Tool: ...
 @overload
@@ -145,6 +150,8 @@ def tool(
     name: str | None = ...,
     description: str | None = ...,
     strict: bool | None = ...,
+    limit: int = ...,
+    show: Callable[[Any], Any] | None = ...,
     like: Callable[..., Any] | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
@@ -160,6 +167,8 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     strict: bool | None = None,
+    limit: int = MOST_BYTES,
+    show: Callable[[Any], Any] | None = None,
     like: Callable[..., Any] | None = None,
 ) -> Any:
     """Declare a function, sync or async, or a bound method as a tool.
@@ -176,6 +185,10 @@ def tool(
             was lost: returns the result, or NOT_DONE, or UNSURE.
         name, description: instead of the function's name and docstring.
         strict: True insists that vendors enforce the schema, False never asks them to, None asks where it can work.
+        limit: UTF-8 bytes of a result that the model sees: 500 to 64,000, which is what a run records of one result. A
+            longer one is cut to head and tail, with a note between them of what was left out.
+        show: given what the tool returned, returns what the model sees of it: what it needs, and no more. If it raises,
+            the model sees the whole result, so it is no way to keep something secret.
         like: take name, docstring and parameters from this function instead, and call the tool with them by name:
             how a toolkit that runs elsewhere is adopted, through `async def forward(ctx: ToolContext, **arguments)`.
 
@@ -190,6 +203,8 @@ def tool(
         "retry_on": retry_on,
         "probe": probe,
         "strict": strict,
+        "limit": limit,
+        "show": show,
     }
     declare = partial(_declared, name=name, description=description, like=like, options=options)
     return declare if function is None else declare(function)
@@ -245,6 +260,7 @@ def _check(name: str, signature: Signature, options: dict[str, Any]) -> None:
     if not isinstance(options["timeout"], int | float) or not 0 < options["timeout"] < float("inf"):
         raise ToolDeclarationError(f"tool {name!r}: timeout {options['timeout']!r} is no positive number of seconds.")
     _check_retry_on(name, options["retry_on"])
+    _check_result(name, options["limit"], options["show"])
     if isinstance(ask, str):
         try:
             conditions.check(ask, signature.parameters.fields)
@@ -266,6 +282,18 @@ def _check_retry_on(name: str, classes: Any) -> None:
     )
     if not good:
         raise ToolDeclarationError(f"tool {name!r}: retry_on={classes!r} is no tuple of exception classes.")
+
+
+def _check_result(name: str, limit: Any, show: Any) -> None:
+    """Refuse what could only fail after the tool has acted."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not LEAST_LIMIT <= limit <= MOST_BYTES:
+        raise ToolDeclarationError(
+            f"tool {name!r}: limit {limit!r} is no number of UTF-8 bytes from {LEAST_LIMIT} to {MOST_BYTES:,}."
+        )
+    if show is not None and (not callable(show) or iscoroutinefunction(show)):
+        raise ToolDeclarationError(
+            f"tool {name!r}: show={show!r} is no plain function of the result. Wait for things in the tool itself."
+        )
 
 
 def tools_of(toolkit: Any) -> tuple[Tool, ...]:

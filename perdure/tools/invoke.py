@@ -26,10 +26,11 @@ from perdure.core.contracts import Effect, Ending, Observation
 from perdure.core.digests import of_record
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError
 from perdure.tools.parameters import ArgumentsError, problems
-from perdure.tools.results import bounded, observe, visible
+from perdure.tools.results import bounded, fits, shown, visible
 
 MOST_ERROR: Final = 2_000  # characters of an error's text
 UNWINDING: Final = 2.0  # seconds a tool has for stopping once its time limit has passed
+_KEEPING: Final = 8.0  # seconds for the store to keep a long result; what came of the call must still be recorded
 _FILE_TROUBLE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 _TRANSPORT = {"httpx.TransportError", "httpx2.TransportError"}  # no OSErrors, and raised after the request was sent
 
@@ -59,10 +60,14 @@ class _Raised:
 _Outcome = _Returned | _Raised
 
 
-async def invoke(tool: Tool, arguments: str, ctx: ToolContext) -> Observation:
+Keep = Callable[[str], Awaitable[str]]  # keeps a whole text; the name that the model may read it by, or ""
+
+
+async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keep | None = None) -> Observation:
     """Run the tool on argument bytes, within its time limit.
 
-    Cancelled from outside, it tells the tool and waits for it, up to the time limit.
+    Cancelled from outside, it tells the tool and waits for it, up to the time limit. A result above the tool's limit is
+    handed to `keep`, whole, before it is cut.
 
     Raises:
         RetryTool: transient trouble, and this is not the last attempt.
@@ -77,11 +82,22 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext) -> Observation:
         )
     if tool.context is not None:
         keywords[tool.context] = ctx
-    work = _in_thread(tool.function, keywords) if _blocks(tool.function) else _in_task(tool.function, keywords)
+    work = _in_thread(tool.function, keywords, tool.show) if _blocks(tool.function) else _in_task(tool, keywords)
     outcome, cancelled = await _settled(work, tool, ctx)
     if isinstance(outcome, _Returned):
-        return observation(Ending.OK, outcome.text)
+        return observation(Ending.OK, await _within_limit(outcome.text, tool.limit, keep))
     return _said(tool, outcome.error, last=cancelled or ctx.attempt >= tool.attempts, cancelled=cancelled)
+
+
+async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
+    """The text, or head and tail of it. Never raises: the tool has acted, and what came of it must be told."""
+    if keep is None or fits(text, most):
+        return bounded(text, most)
+    name = ""
+    with contextlib.suppress(Exception, asyncio.CancelledError):  # cancelled: no time is left for keeping it
+        async with asyncio.timeout(_KEEPING):
+            name = await keep(text)
+    return bounded(text, most, name)
 
 
 def observation(ending: Ending, text: str, reason: str = "") -> Observation:
@@ -90,8 +106,8 @@ def observation(ending: Ending, text: str, reason: str = "") -> Observation:
     return seen.model_copy(update={"digest": of_record(seen.model_dump(mode="json", exclude={"digest"}))})
 
 
-async def ask_probe(tool: Tool, ctx: ToolContext) -> Observation | None:
-    """What the tool's probe says of a call whose answer was lost.
+async def ask_probe(tool: Tool, ctx: ToolContext, keep: Keep | None = None) -> Observation | None:
+    """What the tool's probe says of a call whose answer was lost. Its result is shown as the tool's own would be.
 
     Returns:
         OK with the result: it happened. ERROR: it surely did not, and may be run again. None: nobody can tell.
@@ -111,7 +127,7 @@ async def ask_probe(tool: Tool, ctx: ToolContext) -> Observation | None:
         return None
     if answers[0] is NOT_DONE:
         return observation(Ending.ERROR, f"{tool.name} surely did not happen.", "the probe says it did not happen")
-    return observation(Ending.OK, observe(answers[0]))
+    return observation(Ending.OK, await _within_limit(shown(answers[0], tool.show), tool.limit, keep))
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -123,15 +139,15 @@ def _blocks(function: Callable[..., Any]) -> bool:
     return not (inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner))
 
 
-def _in_task(function: Callable[..., Any], keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
-    return asyncio.ensure_future(_in_loop(function, keywords))
+def _in_task(tool: Tool, keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
+    return asyncio.ensure_future(_in_loop(tool, keywords))
 
 
-async def _in_loop(function: Callable[..., Any], keywords: dict[str, Any]) -> _Outcome:
+async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
     try:
-        returned = function(**keywords)
+        returned = tool.function(**keywords)
         drawn = [each async for each in returned] if inspect.isasyncgen(returned) else await returned
-        return _Returned(observe(drawn), drawn is None)
+        return _Returned(shown(drawn, tool.show), drawn is None)
     except BaseException as error:  # also a cancellation, SystemExit, KeyboardInterrupt: they end the tool, not us
         return _Raised(error)
 
@@ -144,7 +160,9 @@ async def _framed(function: Callable[..., Awaitable[Any]], given: tuple[Any, ...
         return _Raised(error)
 
 
-def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]":
+def _in_thread(
+    function: Callable[..., Any], keywords: dict[str, Any], show: Callable[[Any], Any] | None = None
+) -> "asyncio.Future[_Outcome]":
     loop = asyncio.get_running_loop()
     work: asyncio.Future[_Outcome] = loop.create_future()
     context = contextvars.copy_context()
@@ -158,7 +176,7 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> "async
         if inspect.iscoroutine(returned):
             returned.close()
             raise TypeError("it returned a coroutine that it had not awaited. Declare the tool with `async def`")
-        return _Returned(observe(returned), returned is None)
+        return _Returned(shown(returned, show), returned is None)
 
     def run() -> None:
         try:

@@ -1,7 +1,7 @@
 """What a tool returns, as the text a model reads: stable, valid, never empty, bounded.
 
 A text stays as it is; everything else becomes JSON. The same value gives the same text in every process: sets are
-sorted, no memory address is shown. Nothing that people return makes this raise.
+sorted, no memory address is shown. Nothing that people return makes this raise, nor does what they show of it.
 """
 
 import base64
@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from itertools import islice
@@ -19,6 +19,8 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 MOST_BYTES: Final = 64_000  # UTF-8, as recorded
+LEAST_LIMIT: Final = 500  # UTF-8 bytes: beside the note of what was left out, something is to be read
+_NOTE = 200  # bytes that a note takes at most
 _MOST_DRAWN = 10_000  # items taken from an iterator, which may never end
 _DEEPEST = 60
 _HEAD = 3 / 4  # of what is kept of a text too long
@@ -26,8 +28,26 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # a
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
+def shown(result: Any, show: Callable[[Any], Any] | None) -> str:
+    """The text of a tool's result, or of what its author shows of it; whole, of any length.
+
+    The tool has acted when this is asked for: a projection that fails costs its brevity, never the result.
+    """
+    if show is None:
+        return observe(result)
+    if isinstance(result, Iterator):
+        result = _drawn(result)
+    try:
+        projected = show(result)
+    except BaseException as error:  # also SystemExit: it would end the tool, which is done
+        return f"{observe(result)}\n[... shown whole: the tool's projection raised {type(error).__name__} ...]"
+    if projected is None and result is not None:
+        return f"{observe(result)}\n[... shown whole: the tool's projection returned nothing ...]"
+    return observe(projected)
+
+
 def observe(result: Any) -> str:
-    """The text of a tool's result."""
+    """The text of a value, whole."""
     if result is None:
         return "Done. The tool returned nothing."
     try:
@@ -35,9 +55,9 @@ def observe(result: Any) -> str:
     except RecursionError:
         plain = f"<{type(result).__name__}, nested too deep>"
     if isinstance(plain, str):
-        return bounded(_said(visible(plain)))
+        return _said(visible(plain))
     text = json.dumps(plain, ensure_ascii=False)
-    return bounded(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _said(text: str) -> str:
@@ -51,16 +71,30 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def bounded(text: str, most: int = MOST_BYTES) -> str:
-    """The text in at most `most` UTF-8 bytes: head, a note of how much is left out, tail."""
-    raw = text.encode()
-    if len(raw) <= most:
+def fits(text: str, most: int = MOST_BYTES) -> bool:
+    return len(text) <= most and len(text.encode()) <= most
+
+
+def bounded(text: str, most: int = MOST_BYTES, name: str = "") -> str:
+    """The text in at most `most` UTF-8 bytes: head, a note of how much is left out, tail.
+
+    Args:
+        name: of the whole text, if it is kept; the note says how to read it.
+    """
+    if fits(text, most):
         return text
-    room = most - 100  # for the note
+    raw = text.encode()
+    room = most - _NOTE
     head = raw[: int(room * _HEAD)].decode(errors="ignore")
     tail = raw[len(raw) - (room - int(room * _HEAD)) :].decode(errors="ignore")
     left_out = len(raw) - len(head.encode()) - len(tail.encode())
-    return f"{head}\n[... {left_out:,} of {len(raw):,} bytes left out here ...]\n{tail}"
+    more = f"; {reading_on(name, len(head.encode()))}" if name else ""
+    return f"{head}\n[... {left_out:,} of {len(raw):,} bytes left out here{more} ...]\n{tail}"
+
+
+def reading_on(name: str, offset: int) -> str:
+    """How a model reads on in a text that was cut; see perdure.tools.reading."""
+    return f'to read on: read_more(observation="{name}", offset={offset})'
 
 
 # --- any value to plain JSON ------------------------------------------------------------------------------------------
@@ -121,9 +155,13 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, Sequence):
         return [_plain(part, above) for part in value]
     if isinstance(value, Iterator):
-        drawn = [_plain(part, above) for part in islice(value, _MOST_DRAWN)]
-        return [*drawn, "<and more>"] if next(value, above) is not above else drawn
+        return [_plain(part, above) for part in _drawn(value)]
     return _leaf(value)
+
+
+def _drawn(value: Iterator[Any]) -> list[Any]:
+    drawn, end = list(islice(value, _MOST_DRAWN)), object()
+    return [*drawn, "<and more>"] if next(value, end) is not end else drawn
 
 
 def _of_model(value: BaseModel, above: tuple[int, ...]) -> Any:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import yaml
 
 from perdure.core import transcript
-from perdure.core.contracts import CallModel, Choice, RecordedTurn, Stop
+from perdure.core.contracts import AdmittedCall, CallModel, Choice, RecordedTurn, Stop
 from perdure.core.messages import Part, thoughts
-from perdure.core.transcript import Assistant, Entry, Heard, Record, Result, Task
+from perdure.core.transcript import Assistant, Entry, Heard, Record, Result, Retold, Task
 from perdure.providers.openai_client import observed
 from perdure.traces.events import Event, record
 from perdure.traces.shape import Trace
@@ -68,8 +68,9 @@ def conversation(events: Sequence[Event]) -> dict[str, Any]:
     if opening is None:
         raise NothingToLearnError("its record does not hold what its model was offered")
     messages = [{"role": "system", "content": opening.system}] if opening.system else []
-    for asked, _ in answered:
-        messages += [message for entry in transcript.entries(known, asked) for message in _messages(entry)]
+    for place, (asked, _) in enumerate(answered):
+        told = _told(known, asked) if place else transcript.entries(known, asked)
+        messages += [message for entry in told for message in _messages(entry)]
     messages += _messages(Assistant(answered[-1][1]))
     while messages and messages[-1]["role"] != "assistant":  # the last turn said nothing
         messages.pop()
@@ -81,6 +82,16 @@ def conversation(events: Sequence[Event]) -> dict[str, Any]:
     return {"messages": messages, "tools": [{"type": "function", "function": each} for each in shown]}
 
 
+def _told(known: Record, asked: CallModel) -> Sequence[Entry]:
+    """What a question added, whose context, if it begins a segment, is what stands before it here anyway."""
+    return transcript.told(known, [ref for ref in asked.since if ref.kind != "context"])
+
+
+def _before(asked: CallModel) -> str:
+    """The question before, also across the seam of two segments."""
+    return asked.previous or next((ref.id for ref in asked.since if ref.kind == "turn"), "")
+
+
 def _answered(known: Record) -> list[tuple[CallModel, RecordedTurn]]:
     """The turns of the conversation, oldest first: the latest one that was answered, and all that led to it."""
     turns = {id: turn for id in known.asked if (turn := read(RecordedTurn, known.results.get(id)))}
@@ -88,7 +99,7 @@ def _answered(known: Record) -> list[tuple[CallModel, RecordedTurn]]:
         raise NothingToLearnError("its model never answered")
     latest = max(turns, key=lambda id: known.asked[id].turn)
     found = [latest]
-    while (previous := known.asked[found[-1]].previous) in turns:
+    while (previous := _before(known.asked[found[-1]])) in turns:
         found.append(previous)
     return [(known.asked[id], turns[id]) for id in reversed(found)]
 
@@ -155,6 +166,8 @@ def _messages(entry: Entry) -> list[dict[str, Any]]:
             return [{"role": "user", "content": text}]
         case Assistant(turn):
             return _assistant(turn)
+        case Retold(text, calls):
+            return _retold(text, calls)
         case Heard(results, notes):
             told = [{"role": "user", "content": "\n\n".join(notes)}] if notes else []
             return [*map(_result, results), *told]
@@ -163,13 +176,18 @@ def _messages(entry: Entry) -> list[dict[str, Any]]:
 def _assistant(turn: RecordedTurn) -> list[dict[str, Any]]:
     """Words and calls; nothing where a turn holds neither."""
     said = "".join(part.text for part in thoughts(turn.protocol, turn.message) if part.kind in ("text", "refusal"))
-    message: dict[str, Any] = {"role": "assistant", "content": said or None}
-    if turn.calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in turn.calls
-        ]
-    return [message] if said or turn.calls else []
+    return _retold(said, turn.calls)
+
+
+def _retold(text: str, calls: Sequence[AdmittedCall]) -> list[dict[str, Any]]:
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = [_called(call) for call in calls]
+    return [message] if text or calls else []
+
+
+def _called(call: AdmittedCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _result(result: Result) -> dict[str, Any]:

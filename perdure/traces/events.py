@@ -117,21 +117,15 @@ class WorkflowTaskFailed(Event):
     worker: str
 
 
-def latest_segment(events: Sequence[Event]) -> Sequence[Event]:
-    """The events of the segment that a run is in, or ended in."""
-    starts = [place for place, event in enumerate(events) if isinstance(event, RunStarted)]
-    return events[starts[-1] :] if starts else events
-
-
-def record(segment: Sequence[Event]) -> Record:
-    """What the transcript is rebuilt from in one segment, whose events start with a RunStarted."""
-    [started] = [e for e in segment if isinstance(e, RunStarted)]
-    scheduled = [e for e in segment if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
+def record(events: Sequence[Event]) -> Record:
+    """What a run's transcript is rebuilt from: all that these events hold, of one segment or several."""
+    started = next(e for e in events if isinstance(e, RunStarted))
+    scheduled = [e for e in events if isinstance(e, ActivityScheduled) and e.activity == CALL_MODEL]
     carried = started.start.carried
     return Record(
         task=started.start.task,
         asked={e.activity_id: CallModel.model_validate(e.input) for e in scheduled},
         results=(carried.records if carried else {})
-        | {e.activity_id: e.result for e in segment if isinstance(e, ActivityCompleted)},
+        | {e.activity_id: e.result for e in events if isinstance(e, ActivityCompleted)},
         carried=carried,
     )

@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from perdure import Runs
+from perdure.console.entry import Real
 from perdure.core.contracts import (
     RUN,
     STANDING,
@@ -21,6 +22,7 @@ from perdure.core.contracts import (
     Start,
 )
 from perdure.core.runs import RunNotFoundError, UnreachableError
+from perdure.store import store_from_env
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.survey import survey, unlike
@@ -108,3 +110,27 @@ async def test_where_no_server_is_named_the_state_folder_is(tmp_path: Path, monk
     monkeypatch.setattr("perdure.temporal.connect.DEFAULT_ADDRESS", "127.0.0.1:1")
     with pytest.raises(UnreachableError, match=str(tmp_path)):
         await connect()
+
+
+@pytest.mark.parametrize("named", ["", "memory://mine"])
+async def test_workers_of_dev_have_a_store_in_its_state_folder_unless_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    for variable in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PERDURE_STATE", str(tmp_path))
+    monkeypatch.setenv("PERDURE_STORE", named)
+    async with Real().server(lambda told: None):
+        store = store_from_env()
+        assert store
+        assert store.url == (named or str(tmp_path / "store"))
+
+
+async def test_a_worker_with_a_store_that_cannot_be_used_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agent.py").write_text("from perdure import Agent\na = Agent('a', model='openai:m', instructions='')\n")
+    monkeypatch.setenv("PERDURE_STATE", str(tmp_path))
+    monkeypatch.setenv("PERDURE_STORE", "nowhere://x")
+    assert await Real().work([str(tmp_path / "agent.py")]) == 1
+    assert "PERDURE_STORE='nowhere://x' cannot be used" in capsys.readouterr().err

@@ -100,6 +100,40 @@ def test_doctor_is_content_with_what_works(console: Console, agent: str, monkeyp
     assert "sentinel-key" not in done.output
 
 
+def stores(console: Console, agent: str) -> dict[str, object]:
+    [finding] = [each for each in json.loads(console("doctor", agent, "-o", "json").stdout) if each["check"] == "store"]
+    assert isinstance(finding, dict)
+    return finding
+
+
+def test_doctor_tries_to_write_to_the_store_and_leaves_nothing(
+    console: Console, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_STORE", str(tmp_path / "kept"))
+    assert stores(console, agent)["ok"]
+    assert [path for path in (tmp_path / "kept").rglob("*") if path.is_file()] == []
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PERDURE_STORE", str(tmp_path / "file"))
+    found = stores(console, agent)
+    assert found["ok"] is False
+    assert "PERDURE_STORE" in str(found["next"])
+    monkeypatch.setenv("PERDURE_STORE", "nowhere://x")
+    assert stores(console, agent)["ok"] is False
+    monkeypatch.delenv("PERDURE_STORE")
+    assert "not set in this terminal" in str(stores(console, agent)["found"])
+
+
+def test_an_agent_is_shown_as_a_worker_with_this_store_serves_it(
+    console: Console, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PERDURE_STORE", raising=False)
+    assert "read_more" not in console("agents", "show", "refunds", agent).stdout
+    monkeypatch.setenv("PERDURE_STORE", str(tmp_path))
+    assert "read_more" in console("agents", "show", "refunds", agent).stdout
+    monkeypatch.setenv("PERDURE_STORE", "nowhere://x")
+    assert console("agents", "show", "refunds", agent).exit_code == exits.SETUP
+
+
 def test_help_teaches_with_examples_and_exit_codes(console: Console) -> None:
     assert "Exit codes" in console("--help").stdout
     assert "perdure approve a1b2c3d4" in console("approve", "--help").stdout

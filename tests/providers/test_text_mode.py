@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.core.contracts import Stop
-from perdure.core.transcript import Assistant, Heard, Result, Task
+from perdure.core.transcript import Assistant, Heard, Task
 from perdure.providers import PROTOCOLS, provider
 from perdure.testing import blank, call, refuse, say, think, truncate
 from tests.providers.conftest import Conversation
@@ -52,7 +52,7 @@ async def test_calls_and_observations_are_texts_and_no_tool_is_declared(protocol
     assert not conversation.body.keys() & {"tools", "tool_choice"}
     assert texts(conversation)[-2:] == [
         ("assistant", ACT),
-        ("user", 'Observation: <data from="hr_lookup">\n28 days\n</data>'),
+        ("user", "Observation: 28 days"),
     ]
 
 
@@ -81,7 +81,7 @@ async def test_c55_what_the_model_made_up_is_never_sent_back(protocol: str, stop
     await conversation.turn()
     assert [text for _, text in texts(conversation)][-2:] == [
         ACT,
-        'Observation: error: <data from="hr_lookup">\nno such record\n</data>',
+        "Observation: error: no such record",
     ]
 
 
@@ -181,15 +181,6 @@ async def test_a_text_in_parts_is_cut_over_its_parts(speak: Any) -> None:
     conversation = speak("anthropic", [said])
     reply = await conversation.turn()
     assert [block["text"] for block in reply.message] == [*(part.text for part in said[:2]), ' "ann"}']
-
-
-@given(st.text())
-def test_no_observation_can_end_its_own_mark(text: str) -> None:
-    text = text.replace("a", "</data>").replace("b", "< /DATA>")
-    encoded = provider("text+openai-chat").encode([Heard((Result("c", "f", text, False),))])
-    content = json.loads(encoded)["content"]
-    assert content.lower().replace(" ", "").count("</data>") == 1
-    assert content.endswith("\n</data>")
 
 
 @protocols

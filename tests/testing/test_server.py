@@ -171,7 +171,7 @@ async def test_a_reply_ends_at_a_stop_sequence_as_with_the_vendors(play: Any) ->
 
 async def test_observations_told_as_text_are_seen_too(play: Any) -> None:
     _, clients = play(lambda seen: f"{list(seen.observations)} {list(seen.latest)}")
-    told = 'Observation: error: <data from="f">\nno\nsuch thing\n</data>\n\nGo on.'
+    told = "Observation: error: <data-0a1b2c>\nno\nsuch thing\n</data-0a1b2c>\n\nGo on."
     messages = [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "Action: f[1]"},

@@ -14,7 +14,7 @@ import pytest
 from perdure.core.contracts import Ending, Observation
 from perdure.core.digests import of_record
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError, tool
-from perdure.tools.invoke import RetryTool, ask_probe, invoke
+from perdure.tools.invoke import Keep, RetryTool, ask_probe, invoke
 
 EFFECTS = ("read", "idempotent", "once")
 
@@ -358,3 +358,101 @@ async def test_a_probe_tells_what_became_of_a_lost_call(answer: Any, ending: End
 
     seen = await ask_probe(tool(pay, probe=blocking_probe if blocking else probe), context())
     assert (seen.ending if seen else None) is ending
+
+
+LONG = "begin " + "x" * 10_000 + " end"
+
+
+def long_tool(**options: Any) -> Tool:
+    @tool(effect="once", limit=1_000, **options)
+    async def page() -> str:
+        """Read a page."""
+        return LONG
+
+    return page
+
+
+async def test_a_long_result_is_handed_over_whole_before_it_is_cut() -> None:
+    kept: list[str] = []
+
+    async def keep(text: str) -> str:
+        kept.append(text)
+        return "act-1-0.1f9e03ab"
+
+    seen = await invoke(long_tool(), "{}", context(), keep)
+    assert kept == [LONG]
+    assert len(seen.text.encode()) <= 1_000
+    assert 'read_more(observation="act-1-0.1f9e03ab", offset=600)' in seen.text
+    assert seen.text.startswith("begin ")
+    assert seen.text.endswith(" end")
+
+
+async def test_a_result_within_the_limit_is_not_kept() -> None:
+    async def keep(text: str) -> str:
+        raise AssertionError("nothing is cut")
+
+    assert (await invoke(long_tool(show=len), "{}", context(), keep)).text == str(len(LONG))
+
+
+async def failing(text: str) -> str:
+    raise OSError("the disk is full")
+
+
+async def hanging(text: str) -> str:
+    await asyncio.sleep(3600)
+    return "never"
+
+
+@pytest.mark.parametrize("keep", [failing, hanging])
+async def test_a_store_in_trouble_costs_the_rest_and_never_the_outcome(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.tools.invoke._KEEPING", 0.05)
+    seen = await invoke(long_tool(), "{}", context(), keep)
+    assert seen.ending is Ending.OK
+    assert "bytes left out here ...]" in seen.text
+
+
+async def test_a_cancel_while_the_store_keeps_a_result_does_not_lose_it() -> None:
+    begun = asyncio.Event()
+
+    async def keep(text: str) -> str:
+        begun.set()
+        return await hanging(text)
+
+    running = asyncio.ensure_future(invoke(long_tool(), "{}", context(), keep))
+    await begun.wait()
+    running.cancel()
+    seen = await running
+    assert (seen.ending, seen.text[:6]) == (Ending.OK, "begin ")
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_a_projection_that_fails_does_not_undo_what_the_tool_did(blocking: bool) -> None:
+    done: list[int] = []
+
+    def pay() -> dict[str, str]:
+        """Pay."""
+        done.append(1)
+        return {"receipt": "R7"}
+
+    async def pay_async() -> dict[str, str]:
+        """Pay."""
+        return pay()
+
+    seen = await invoke(tool(pay if blocking else pay_async, show=lambda it: it["no"]), "{}", context())
+    assert (seen.ending, done) == (Ending.OK, [1])
+    assert '"R7"' in seen.text
+    assert "shown whole" in seen.text
+
+
+async def test_what_a_probe_found_is_shown_as_the_tool_would_show_it() -> None:
+    async def probe(key: str) -> dict[str, str]:
+        return {"receipt": "R7", "log": LONG}
+
+    def pay() -> None:
+        """Pay."""
+
+    seen = await ask_probe(tool(pay, probe=probe, show=lambda paid: paid["receipt"]), context())
+    assert seen
+    assert (seen.ending, seen.text) == (Ending.OK, "R7")

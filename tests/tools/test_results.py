@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, field_serializer
 
-from perdure.tools.results import MOST_BYTES, observe
+from perdure.tools.results import LEAST_LIMIT, MOST_BYTES, bounded, observe, shown
 
 Point = namedtuple("Point", "x y")
 
@@ -80,6 +80,11 @@ CYCLE.append(CYCLE)
         ("", "Done. The tool returned an empty text."),
         ("     ", "Done. The tool returned 5 characters of white space."),
         (None, "Done. The tool returned nothing."),
+        (b"", "Done. The tool returned an empty text."),
+        (set(), "[]"),
+        ((), "[]"),
+        ((n for n in ()), "[]"),
+        (False, "false"),
         ([], "[]"),
         ({}, "{}"),
         (True, "true"),
@@ -153,11 +158,56 @@ def test_deep_nesting_ends_somewhere() -> None:
 
 @pytest.mark.parametrize("unit", ["x", "ü", "🎄", "a\n"])
 def test_a_long_text_is_cut_in_the_middle_and_says_how_much(unit: str) -> None:
-    text = observe("begin " + unit * 5_000_000 + " end")
-    assert len(text.encode()) <= MOST_BYTES
+    text = bounded(observe("begin " + unit * 5_000_000 + " end"))
+    assert MOST_BYTES - 300 < len(text.encode()) <= MOST_BYTES
     assert text.startswith("begin ")
     assert text.endswith(" end")
     assert "bytes left out here" in text
+
+
+@pytest.mark.parametrize("most", [LEAST_LIMIT, 4_000])
+@pytest.mark.parametrize("name", ["", "act-100000-63r12.1f9e03ab"])
+def test_a_cut_text_keeps_to_its_limit_and_says_where_to_read_on(most: int, name: str) -> None:
+    whole = "".join(f"line {n} ü\n" for n in range(100_000))
+    text = bounded(whole, most, name)
+    assert len(text.encode()) <= most
+    head = text.partition("\n[...")[0]
+    assert whole.startswith(head)
+    said = f'read_more(observation="{name}", offset={len(head.encode())})'
+    assert (said in text) == bool(name)
+
+
+@pytest.mark.parametrize("text", ["x" * MOST_BYTES, "ü" * (MOST_BYTES // 2)])
+def test_a_text_that_just_fits_is_not_cut(text: str) -> None:
+    assert bounded(text, name="act-1-0.1f9e03ab") == text
+
+
+def test_what_an_author_shows_is_what_is_seen() -> None:
+    order = Order(id="7", total=Decimal(1))
+    assert shown(order, lambda order: {"id": order.id}) == '{"id": "7"}'
+    assert shown((n for n in range(3)), len) == "3"
+    assert shown(None, lambda found: "no such order" if found is None else found) == "no such order"
+
+
+def leaves(value: Any) -> Any:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("show", "why"),
+    [
+        (lambda value: value["missing"], "raised KeyError"),
+        (leaves, "raised SystemExit"),
+        (lambda value: None, "returned nothing"),
+        (lambda value: [each["missing"] for each in value], "raised TypeError"),
+    ],
+)
+def test_a_projection_that_fails_costs_its_brevity_and_nothing_else(show: Any, why: str) -> None:
+    assert shown({"a": 1}, show) == f'{{"a": 1}}\n[... shown whole: the tool\'s projection {why} ...]'
+
+
+def test_a_projection_that_fails_halfway_through_an_iterator_loses_none_of_it() -> None:
+    assert shown(iter("ab"), lambda letters: next(iter(letters)).missing).startswith('["a", "b"]')
 
 
 def test_the_same_value_gives_the_same_text_in_every_process() -> None:

@@ -1,6 +1,7 @@
 """C51, C53, C55: a model that writes its calls as text is held to what it wrote, and to what really came of it."""
 
 import json
+import re
 
 import pytest
 
@@ -73,8 +74,8 @@ def said(desk, role, request=-1):
 
 
 def heard(desk, request=-1):
-    """What the model was told after the task."""
-    return said(desk, "user", request)[1:]
+    """What the model was told after the task, whatever letters its marks have."""
+    return [re.sub(r"<(/?)data-[0-9a-f]{6}>", r"<\1data>", text) for text in said(desk, "user", request)[1:]]
 
 
 VARIANTS = {
@@ -97,7 +98,7 @@ async def test_c51_an_action_in_any_dress_runs_once_and_is_never_the_answer(stag
 
         assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "done")
         assert ledger.lines == ["looked at 7"]
-        assert heard(desk) == ['Observation: <data from="get_order">\norder 7: a lamp\n</data>']
+        assert heard(desk) == ["Observation: <data>\norder 7: a lamp\n</data>"]
         assert said(desk, "assistant") == [written.rstrip()]
 
 
@@ -168,7 +169,7 @@ async def test_c53_misspelt_arguments_and_tools_are_named_as_of_any_other_call(s
         assert (await desk.run()).state is RunState.ANSWERED
         assert ledger.lines == []
         misspelt, unknown = heard(desk)
-        assert misspelt.startswith('Observation: error: <data from="note">')
+        assert misspelt.startswith("Observation: error: ")
         assert "unknown argument 'texts'" in misspelt
         assert "Did you mean 'note'?" in unknown
 
@@ -191,7 +192,7 @@ async def test_c55_the_true_result_counts_and_the_gate_holds(stage, refund, ledg
         assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "It could not be refunded.")
         assert ledger.lines == ["tried to refund 7"]
         [told] = heard(desk)
-        assert told.startswith('Observation: error: <data from="refund">')
+        assert told.startswith("Observation: error: <data>")
         assert "the card has expired" in told
         history = await desk.client.get_workflow_handle(run_id).fetch_history()
         assert not [event for event in history.events if b"refunded\\n" in event.SerializeToString()]
@@ -241,7 +242,7 @@ async def test_an_approved_call_runs_once_though_its_worker_died(housed, ledger)
         assert outcome.state is RunState.ANSWERED
         assert ledger.lines == ["send ann"]
         assert len(desk.model.requests) == 2
-        assert heard(desk) == ['Observation: <data from="send">\nsent to ann\n</data>']
+        assert heard(desk) == ["Observation: <data>\nsent to ann\n</data>"]
 
 
 async def test_a_worker_that_keeps_nothing_sends_the_model_the_very_same_bytes(stage, get_order, spoken):
