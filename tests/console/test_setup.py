@@ -231,3 +231,12 @@ def test_an_encoding_that_lacks_a_character_shows_it_escaped(tmp_path: Path, age
     done = perdure("agents", agent, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == exits.DONE
     assert "Gesch\\xe4ft" in done.stdout
+
+
+def test_a_worker_with_a_store_that_cannot_be_used_does_not_start(tmp_path: Path, agent: str) -> None:
+    done = perdure(
+        "worker", agent, PERDURE_STORE="nowhere://x", PERDURE_STATE=str(tmp_path), TEMPORAL_ADDRESS="127.0.0.1:1"
+    )
+    assert done.returncode != exits.DONE
+    assert "PERDURE_STORE='nowhere://x' cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
