@@ -5,6 +5,7 @@ from typing import Any
 
 from activities.compaction import Compactions
 from activities.decision import Decisions
+from activities.export import Exports
 from activities.model import Models
 from activities.tool import Tools
 from perdure import Agent
@@ -27,11 +28,12 @@ def activities(
     outputs = Outputs(store) if store else None
     if outputs:
         agents = {name: that_reads_on(agent, outputs) for name, agent in agents.items()}
-    models, tools = Models(agents, journal), Tools(agents, journal, grant_key, outputs)
+    models, tools = Models(agents, journal, store is not None), Tools(agents, journal, grant_key, outputs)
     return [
         models.call_model,
         tools.run_tool,
         tools.probe_tool,
         Decisions(grant_key).check_decision,
         Compactions(journal).compact_transcript,
+        Exports(store).export_segment,
     ]

@@ -13,7 +13,7 @@ from perdure.core.contracts import COMPACT_TRANSCRIPT, TRANSCRIPT_MISMATCH, Carr
 from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening, stored, told
 from perdure.temporal.journal import Journal
 
-_MOST_CARRIED = 600_000  # bytes; with the latest turn and its observations it is part of the next segment's start
+_MOST_CARRIED = 400_000  # bytes; with the latest turn and its observations it is part of the next segment's start
 
 
 @dataclass(frozen=True)

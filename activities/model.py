@@ -33,7 +33,6 @@ from perdure.tools.admission import admit
 log = structlog.get_logger("perdure")
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
-_DICE = 20  # characters of an id that no two calls share by chance
 _MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
 _SPENT = "not run: the budget of turns is spent"
 
@@ -42,12 +41,13 @@ _SPENT = "not run: the budget of turns is spent"
 class Models:
     agents: Mapping[str, Agent]
     journal: Journal
+    stored: bool = False
 
     @activity.defn(name=CALL_MODEL)
     async def call_model(self, asked: CallModel) -> RecordedTurn:
         agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
-            conversation = await self._conversation(asked, _offered(agent))
+            conversation = await self._conversation(asked, _offered(agent, self.stored))
             began = time.monotonic()
             reply = await _replied(conversation, tools=asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
@@ -72,9 +72,9 @@ class Models:
 
 
 @cache
-def _offered(agent: Agent) -> Opening:
+def _offered(agent: Agent, stored: bool) -> Opening:
     """What a run that begins now is opened with: one copy for all of them."""
-    return agent.opening()
+    return agent.opening(stored=stored)
 
 
 def _encoder(opening: Opening) -> Encode:
@@ -153,11 +153,6 @@ def _ids(turn: int, messages: bytes, calls: Sequence[AskedCall]) -> Iterator[str
     for index, call in enumerate(calls):
         ours = (f"call_{turn}_{index}" + (f"_{again}" if again else "") for again in count())
         candidates = chain([call.id] if _LEGAL_ID.fullmatch(call.id) else [], ours)
-        chosen = next(each for each in candidates if each not in taken and not _used(each, messages))
+        chosen = next(each for each in candidates if each not in taken and each.encode() not in messages)
         taken.add(chosen)
         yield chosen
-
-
-def _used(call_id: str, messages: bytes) -> bool:
-    """Whether the transcript may hold this id. Long ones are the vendor's own dice; a transcript is long to search."""
-    return len(call_id) < _DICE and call_id.encode() in messages

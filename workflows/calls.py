@@ -16,6 +16,7 @@ from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
     COMPACT_TRANSCRIPT,
+    EXPORT_SEGMENT,
     PROBE_TOOL,
     RUN_TOOL,
     Call,
@@ -25,6 +26,8 @@ from perdure.core.contracts import (
     Checked,
     CompactTranscript,
     Effect,
+    Exported,
+    ExportSegment,
     Observed,
     RunTool,
     Turn,
@@ -35,6 +38,7 @@ T = TypeVar("T")
 _LOST_WORKER = timedelta(seconds=10)  # heartbeats are sent by the framework, also for tools that block
 _SLOWEST_MODEL = timedelta(minutes=20)
 _QUICK = timedelta(seconds=30)
+_SLOW_STORE = timedelta(minutes=5)
 _TOOL_GRACE = timedelta(seconds=30)  # for the tool's own limit to strike first, and its observation to be recorded
 
 # About ten minutes of trouble (longer if the provider names a time) before a person is asked.
@@ -48,6 +52,7 @@ _FEW_TIMES = RetryPolicy(
 _LOST_TOOL = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=20
 )
+_HARDLY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)  # an end waits for it
 _NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
 
 
@@ -138,3 +143,18 @@ async def compact_transcript(asked: CompactTranscript, activity_id: str) -> Carr
         retry_policy=_FEW_TIMES,
     )
     return carried
+
+
+async def export_segment(asked: ExportSegment, activity_id: str) -> Exported:
+    """Best effort: the history stays on the server for a while, and it is tried again from the next segment."""
+    exported: Exported = await workflow.execute_activity(
+        EXPORT_SEGMENT,
+        asked,
+        result_type=Exported,
+        activity_id=activity_id,
+        summary="keep the trace",
+        start_to_close_timeout=_SLOW_STORE,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_HARDLY,
+    )
+    return exported

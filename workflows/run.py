@@ -23,6 +23,7 @@ from perdure.core.contracts import (
     CallModel,
     CompactTranscript,
     Decision,
+    ExportSegment,
     Outcome,
     Request,
     RequestKind,
@@ -64,6 +65,7 @@ class AgentRun:
     @workflow.run
     async def run(self, start: Any = None, *more: Any) -> Outcome:
         self._publishing = asyncio.create_task(self._publish_changes())
+        self._exporting = asyncio.create_task(self._export_left())
         try:
             return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
@@ -182,11 +184,39 @@ class AgentRun:
                 "requests": self._gate.requests,
                 "decided": self._gate.settled,
                 "serial": next(self._numbers),
+                "left": self._left(),
                 "began": self._state.began or workflow.info().workflow_start_time,
             }
         )
         after = start.model_copy(update={"state": state, "carried": carried})
         workflow.continue_as_new(after, memo=_memo(state))
+
+    # --- what is kept of ended segments -------------------------------------------------------------------------------
+
+    def _left(self) -> tuple[str, ...]:
+        """The segments to be kept, this one included."""
+        stored = self._state.opened is not None and self._state.opened.stored
+        return (*self._state.left, workflow.info().run_id) if stored else ()
+
+    async def _export_left(self) -> None:
+        for segment_id in self._state.left:
+            await self._export(ExportSegment(segment_id=segment_id))
+
+    async def _export_all(self, outcome: Outcome) -> None:
+        """Nothing that happens here changes how the run ended."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._exporting
+            for segment_id in self._left():
+                await self._export(ExportSegment(segment_id=segment_id, outcome=outcome))
+
+    async def _export(self, asked: ExportSegment) -> None:
+        try:
+            await calls.export_segment(asked, f"keep-{next(self._numbers)}")
+        except ActivityError as error:
+            workflow.logger.warning("a segment is not kept in the store", extra={"why": cause(error)})
+            return
+        left = tuple(each for each in self._state.left if each != asked.segment_id)
+        self._state = self._state.model_copy(update={"left": left})
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -197,6 +227,7 @@ class AgentRun:
         with contextlib.suppress(asyncio.CancelledError):  # a cancel now comes too late
             await workflow.wait_condition(workflow.all_handlers_finished)
         self._publish()
+        await self._export_all(state.outcome)
         return state.outcome
 
     def _cut_short(self, final: RunState, reason: str) -> State:

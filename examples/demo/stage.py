@@ -15,7 +15,7 @@ from examples.demo.kept import Folder
 from examples.leave_desk_model import SCRIPT
 from perdure import _home, store
 from perdure.temporal.children import command_line, end, spawn
-from perdure.temporal.embedded import Running
+from perdure.temporal.embedded import STORE_FOLDER, Running
 from perdure.testing import ScriptedModel
 
 SCRIPTED: Final = "scripted"
@@ -77,7 +77,7 @@ def to_own_server(server: Running) -> None:
         del os.environ[name]
     os.environ.pop("PERDURE_DATA_CONVERTER", None)
     os.environ.update(TEMPORAL_ADDRESS=server.address, TEMPORAL_CONFIG_FILE=os.devnull)
-    os.environ[store.VARIABLE] = str(server.folder / "store")
+    os.environ[store.VARIABLE] = str(server.folder / STORE_FOLDER)
 
 
 class Worker:

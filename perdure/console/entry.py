@@ -140,9 +140,10 @@ class Real(World):
     async def runs(self) -> "Runs":
         """Under the operator's own name, so that starts and cancels say whose they are (unverified)."""
         from perdure.temporal.connect import connect
+        from perdure.temporal.kept import store_for_reading
         from perdure.temporal.runs import Runs
 
-        return Runs(await connect(identity=f"{operator()}@{socket.gethostname()}"))
+        return Runs(await connect(identity=f"{operator()}@{socket.gethostname()}"), store=store_for_reading())
 
     async def history_json(self, run_id: str) -> str:
         return await (await self.runs()).history_json(run_id)
@@ -158,7 +159,7 @@ class Real(World):
     @asynccontextmanager
     async def server(self, told: Callable[[str], None]) -> AsyncIterator[str]:
         from perdure.temporal.connect import address
-        from perdure.temporal.embedded import DevServer, DevServerError
+        from perdure.temporal.embedded import STORE_FOLDER, DevServer, DevServerError
 
         if os.environ.get("TEMPORAL_ADDRESS") or os.environ.get("TEMPORAL_PROFILE"):
             yield f"Temporal at {address()}, as TEMPORAL_ADDRESS or TEMPORAL_PROFILE says"
@@ -168,7 +169,7 @@ class Real(World):
             found = await server.start()
         except (DevServerError, OSError) as error:
             raise SetupError(f"the embedded Temporal server does not start: {error}") from None
-        os.environ[store.VARIABLE] = os.environ.get(store.VARIABLE) or str(found.folder / "store")  # its workers'
+        os.environ[store.VARIABLE] = os.environ.get(store.VARIABLE) or str(found.folder / STORE_FOLDER)  # its workers'
         try:
             yield f"Temporal on {found.address}, its page on {found.ui_url}; state in {found.folder}"
         finally:

@@ -19,6 +19,7 @@ RUN_TOOL: Final = "run_tool"
 PROBE_TOOL: Final = "probe_tool"
 CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
+EXPORT_SEGMENT: Final = "export_segment"
 DECIDE: Final = "decide"  # an update and a signal over one function
 
 MOST_SAID: Final = 4_000  # characters of an operator's own: they are recorded, and told to the model
@@ -125,6 +126,7 @@ class Opened(Wire):
 
     digest: str
     turns: int  # the budget
+    stored: bool = False  # ended segments are kept in a store
 
 
 class Opening(Opened):
@@ -459,6 +461,17 @@ class Sent(Wire):
     grant: Grant | None = None
 
 
+class ExportSegment(Wire):
+    """Keep a segment of the run in the store. `outcome` is set for the last one, which is about to end so."""
+
+    segment_id: str
+    outcome: Outcome | None = None
+
+
+class Exported(Wire):
+    size: int = 0  # bytes, compressed
+
+
 class State(Wire):
     """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
 
@@ -480,6 +493,7 @@ class State(Wire):
     tries: int = 0  # at the next turn, so far in vain
     serial: int = 1  # numbers for activities that no turn numbers, given out
     began: datetime | None = None  # when its first segment did
+    left: tuple[str, ...] = ()  # ended segments that are not in the store yet
 
 
 Start.model_rebuild()

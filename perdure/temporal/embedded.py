@@ -42,6 +42,9 @@ _LOG_LIMIT: Final = 5_000_000  # bytes kept before the log starts anew
 _UNTHROTTLED: Final = {"history.transferProcessorMaxPollRPS": 2000}
 
 
+STORE_FOLDER: Final = "store"  # under the state folder: what the server's workers keep
+
+
 class DevServerError(Exception):
     """The server did not come up; the text holds the end of its log."""
 

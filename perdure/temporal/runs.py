@@ -61,11 +61,14 @@ from perdure.core.runs import (
     UnreachableError,
     check_start,
 )
+from perdure.store import Store
+from perdure.temporal import kept
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import running
 from perdure.temporal.history import Decoder, decoded, moment
 from perdure.temporal.workers import served, workers
 from perdure.traces.events import ActivityStarted, Event
+from perdure.traces.turns import trace
 
 _log = logging.getLogger("perdure")
 
@@ -86,8 +89,8 @@ _CLOSED = {
 class Runs:
     """Everything one may do with runs: `runs = await Runs.connect()`, or give it a connected client."""
 
-    def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE) -> None:
-        self._client, self._task_queue = client, task_queue
+    def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE, store: Store | None = None) -> None:
+        self._client, self._task_queue, self._store = client, task_queue, store
 
     @classmethod
     async def connect(cls, *, task_queue: str = TASK_QUEUE) -> Self:
@@ -96,7 +99,7 @@ class Runs:
         Raises:
             UnreachableError: nothing answers, with the next command.
         """
-        return cls(await connect(), task_queue=task_queue)
+        return cls(await connect(), task_queue=task_queue, store=kept.store_for_reading())
 
     @property
     def client(self) -> Client:
@@ -213,11 +216,24 @@ class Runs:
         match list(distinct.values()):
             case [row]:
                 return row
+            case [] if (kept_row := await self._stored(run_id)) is not None:
+                return kept_row
             case []:
                 raise RunNotFoundError(f"no run's id begins with {run_id!r}: see `perdure list`")
             case several:
                 names = ", ".join(repr(row.run_id) for row in several)
                 raise RunNotFoundError(f"several runs' ids begin with {run_id!r} ({names}, ...): give more of it")
+
+    async def _stored(self, run_id: str) -> RunRow | None:
+        """A run that only the store still has. Found by its whole id."""
+        keys = await kept.segments(self._store, run_id)
+        if not keys:
+            return None
+        segment_id = kept.segment_of(keys[-1])
+        events = await kept.segment(self._store, run_id, segment_id)
+        seen = trace(kept.with_end(await decoded(self._client.data_converter, run_id, events)))
+        ended = seen.ended or seen.last  # the server has it no more
+        return RunRow(run_id, seen.agent, seen.state, seen.started, ended, (), seen.outcome, segment_id)
 
     async def find_request(self, request_id: str) -> tuple[RunRow, Request]:
         """The waiting request whose id begins so, and its run.
@@ -264,22 +280,25 @@ class Runs:
         with _reaching(row.run_id):
             known = await decoded(self._client.data_converter, row.run_id, await self._history(row))
             latest = known[-1].id if known else 0
-            return [*known, *await self._attempts(handle, latest)]
+            return [*known, *await self._attempts(handle, latest)] if row.ended is None else kept.with_end(known)
 
     async def _history(self, row: RunRow) -> Sequence[HistoryEvent]:
-        """The events of all segments that the server still has, oldest first."""
+        """The events of all segments that server or store still have, oldest first."""
         segments: list[Sequence[HistoryEvent]] = []
         segment_id = row.segment_id
-        while segment_id:
-            handle = self._client.get_workflow_handle(row.run_id, run_id=segment_id)
-            try:
-                segments.append((await handle.fetch_history()).events)
-            except RPCError as error:
-                if not segments or error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
-                break  # retention took it
-            segment_id = segments[-1][0].workflow_execution_started_event_attributes.continued_execution_run_id
+        while segment_id and (events := await self._segment(row.run_id, segment_id)):
+            segments.append(events)
+            segment_id = events[0].workflow_execution_started_event_attributes.continued_execution_run_id
         return [event for events in reversed(segments) for event in events]
+
+    async def _segment(self, run_id: str, segment_id: str) -> Sequence[HistoryEvent]:
+        """One segment's events: from the server, or where retention took it from there, from the store; or none."""
+        try:
+            return (await self._client.get_workflow_handle(run_id, run_id=segment_id).fetch_history()).events
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return await kept.segment(self._store, run_id, segment_id)
 
     async def history_json(self, run_id: str) -> str:
         """A run's history as Temporal's own JSON, as its UI and CLI save it; of several segments, one after another."""

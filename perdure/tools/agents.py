@@ -99,11 +99,12 @@ class Agent:
         heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
         return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
 
-    def opening(self) -> Opening:
-        """What a run of this agent is opened with, and keeps to its end."""
+    def opening(self, *, stored: bool = False) -> Opening:
+        """What a run of this agent is opened with, and keeps to its end. `stored`: its workers have a store."""
         protocol, model = _split(self.name, self.model)
         content: dict[str, Any] = {
             "turns": self.budget.turns,
+            "stored": stored,
             "protocol": protocol,
             "model": model,
             "system": self.system,
