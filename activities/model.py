@@ -12,10 +12,11 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
+from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
     CALL_MODEL,
+    TOO_LONG,
     TRANSCRIPT_MISMATCH,
     AdmittedCall,
     CallModel,
@@ -108,6 +109,8 @@ async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
         if error.kind == "retry":
             delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
             raise trouble(error.message, "ModelTrouble", delay) from None
+        if error.kind == "compact":
+            raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
         raise needs_person(error.message) from None
 
 

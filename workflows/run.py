@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
@@ -18,6 +18,7 @@ from perdure.core.contracts import (
     RUN,
     STANDING,
     STATE_ATTRIBUTE,
+    TOO_LONG,
     WAITING_PREFIX,
     Call,
     CallModel,
@@ -34,13 +35,21 @@ from perdure.core.contracts import (
     Start,
     State,
 )
-from perdure.core.loop import concluded, latest_turn, next_step, unsettled, with_context, with_observation, with_turn
-from perdure.core.steps import Act, Finish, RollOver, Think
+from perdure.core.loop import (
+    concluded,
+    latest_turn,
+    next_step,
+    too_long,
+    uncompacted,
+    unsettled,
+    with_context,
+    with_observation,
+    with_turn,
+)
+from perdure.core.steps import Act, Compact, Finish, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
-from workflows.settle import Settling, cause
-
-T = TypeVar("T")
+from workflows.settle import Settling, cause, kind
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _SETTLED_SHOWN = 5  # so that a second click learns who was first
@@ -86,6 +95,8 @@ class AgentRun:
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
+                case Compact(asked):
+                    await self._do(partial(self._compact, asked))
                 case RollOver(carry):
                     await self._roll_over(start, carry)
                 case Finish():
@@ -109,8 +120,37 @@ class AgentRun:
         return self._doing is not None and self._doing.done()
 
     async def _think(self, asked: CallModel) -> None:
-        turn, turn_id = await self._until_mended(f"think-{asked.turn}", partial(calls.call_model, asked))
-        self._state = with_turn(self._state, turn_id, asked, turn)
+        """Ask the model, under an activity id of its own each time, until there is a turn or a shorter question."""
+        if carried := self._gate.carried(asked.turn):
+            await self._gate.mended(carried)
+        while True:
+            self._gate.refuse_when_closed()
+            tries = self._state.tries
+            activity_id = f"think-{asked.turn}" + (f"r{tries}" if tries else "")
+            try:
+                turn = await calls.call_model(asked, activity_id)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                if kind(error) == TOO_LONG and (shorter := too_long(self._state)):
+                    self._state = shorter
+                    return
+                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+            else:
+                self._state = with_turn(self._state, activity_id, asked, turn)
+                return
+
+    async def _compact(self, asked: CompactTranscript) -> None:
+        activity_id = f"compact-{next(self._numbers)}"
+        try:
+            carried = await calls.compact_transcript(asked, activity_id)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            self._state = uncompacted(self._state)
+        else:
+            self._state = with_context(self._state, carried, activity_id)
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
@@ -132,23 +172,6 @@ class AgentRun:
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
         self._state = with_observation(self._state, ref)
-
-    async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
-        """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
-        turn = self._state.turn + 1
-        if carried := self._gate.carried(turn):
-            await self._gate.mended(carried)
-        while True:
-            self._gate.refuse_when_closed()
-            tries = self._state.tries
-            activity_id = f"{name}r{tries}" if tries else name
-            try:
-                return await attempt(activity_id), activity_id
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                self._state = self._state.model_copy(update={"tries": tries + 1})
-                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=turn))
 
     # --- a new segment ------------------------------------------------------------------------------------------------
 
@@ -178,7 +201,7 @@ class AgentRun:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if not self._may_roll_over():
             return
-        state = with_context(self._state, carried.digest).model_copy(
+        state = with_context(self._state, carried).model_copy(
             update={
                 "sent": tuple(settling.sent for settling in self._settling.values()),
                 "requests": self._gate.requests,

@@ -123,10 +123,10 @@ class Settling:
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     return self._cancelled(error)
-                in_vain = in_vain + 1 if _kind(error) == NOT_RUN else 0
+                in_vain = in_vain + 1 if kind(error) == NOT_RUN else 0
                 if 0 < in_vain < _SENDINGS_IN_VAIN:
                     await workflow.sleep(timedelta(seconds=2 ** (in_vain - 1)))
-                elif _kind(error) in (NOT_RUN, NEEDS_PERSON):
+                elif kind(error) in (NOT_RUN, NEEDS_PERSON):
                     await self.gate.mended(self._request(RequestKind.STUCK, cause(error)))
                 else:
                     return self._lost(cause(error))
@@ -224,7 +224,8 @@ class Settling:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)
 
 
-def _kind(error: ActivityError) -> str:
+def kind(error: ActivityError) -> str:
+    """The failure type of an activity that failed; "" if it timed out."""
     return (error.cause.type or "") if isinstance(error.cause, ApplicationError) else ""
 
 

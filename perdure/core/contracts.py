@@ -34,6 +34,7 @@ WAITING_PREFIX: Final = "perdure.waits."  # and a slot's number: memo keys of wh
 NEEDS_PERSON: Final = "NeedsPerson"  # a person can mend it: a key, an account, a model name, a missing tool
 NOT_RUN: Final = "NotRun"  # it failed before the tool was reached: surely nothing happened
 TRANSCRIPT_MISMATCH: Final = "TranscriptMismatch"  # the history does not hold what the workflow refers to
+TOO_LONG: Final = "TooLong"  # the transcript, for the model: it is compacted, and asked again
 STOPPED: Final = "Stopped"  # an operator stopped a run that was stuck
 
 
@@ -127,6 +128,7 @@ class Opened(Wire):
     digest: str
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
+    compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
 
 
 class Opening(Opened):
@@ -251,6 +253,7 @@ class Carried(Wire):
     opening: Opening | None = None
     entries: tuple[dict[str, Any], ...] = ()
     records: dict[str, Any] = {}
+    usage: Usage = Usage()  # of the summary, if the model wrote one
 
 
 # --- references -------------------------------------------------------------------------------------------------------
@@ -300,6 +303,7 @@ class CompactTranscript(Wire):
     """Compact the transcript of activity `previous` (digest `digest`), or the context in `since` if there is none.
 
     `since` is what the model has not seen yet: it stays whole. With `carry` its records go along, for a new segment.
+    The transcript's size is halved `halvings` times at least.
     """
 
     v: int = 1
@@ -308,6 +312,7 @@ class CompactTranscript(Wire):
     digest: str
     since: tuple[Ref, ...]
     carry: bool = True
+    halvings: int = 0
 
 
 class Grant(Wire):
@@ -494,6 +499,9 @@ class State(Wire):
     serial: int = 1  # numbers for activities that no turn numbers, given out
     began: datetime | None = None  # when its first segment did
     left: tuple[str, ...] = ()  # ended segments that are not in the store yet
+    input: int = 0  # tokens of the latest request, since the transcript was compacted
+    too_long: bool = False  # the transcript is, for the model
+    squeezed: int = 0  # times that it was, in a row
 
 
 Start.model_rebuild()

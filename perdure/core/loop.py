@@ -9,13 +9,15 @@ The rules, in order:
 4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
-7. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
+7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
+8. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
 from perdure.core.contracts import (
     Call,
     CallModel,
+    Carried,
     CompactTranscript,
     Outcome,
     Ref,
@@ -26,9 +28,10 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes, of_transcript
-from perdure.core.steps import Act, Finish, NextStep, RollOver, Think
+from perdure.core.steps import Act, Compact, Finish, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
+_MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
 _SHORT_TASK = 2_000  # characters
 _BLANK_NOTE = (
     "Your last message was empty: it held neither text nor a tool call. Call a tool, or give your answer as text."
@@ -48,9 +51,11 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> 
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
-        return RollOver(_carried(agent, state))
+        return RollOver(_compaction(agent, state, carry=True))
     if todo := unsettled(state):
         return Act(todo)
+    if _is_long_for_the_model(state):
+        return Compact(_compaction(agent, state, carry=False))
     return Think(_question(agent, task, state))
 
 
@@ -60,9 +65,19 @@ def unsettled(state: State) -> tuple[Call, ...]:
     return tuple(call for call in state.calls if call.index not in settled)
 
 
-def _carried(agent: str, state: State) -> CompactTranscript:
+def _is_long_for_the_model(state: State) -> bool:
+    most = state.opened.compact_at if state.opened else 0
+    return state.too_long or 0 < most <= state.input
+
+
+def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
     return CompactTranscript(
-        agent=agent, previous=state.turn_id, digest=state.digest, since=(*state.since, *state.observed)
+        agent=agent,
+        previous=state.turn_id,
+        digest=state.digest,
+        since=(*state.since, *state.observed),
+        carry=carry,
+        halvings=max(state.squeezed, 0 if carry else 1),
     )
 
 
@@ -104,6 +119,9 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "blanks": blanks,
             "last": not asked.tools,
             "tries": 0,
+            "input": turn.usage.input,
+            "too_long": False,
+            "squeezed": 0,
             "sent": (),
             "usage": state.usage + turn.usage,
         }
@@ -152,11 +170,28 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return None
 
 
-def with_context(state: State, digest: str, activity_id: str = "") -> State:
+def too_long(state: State) -> State | None:
+    """The state after the model found the transcript too long; None if compacting it (again) is of no use."""
+    compacts = state.turn_id or any(ref.kind == "context" for ref in state.since)
+    if not compacts or state.squeezed >= _MOST_SQUEEZED:
+        return None
+    return state.model_copy(update={"too_long": True, "squeezed": state.squeezed + 1})
+
+
+def uncompacted(state: State) -> State:
+    """The state that goes on with its transcript as it is, for it could not be compacted."""
+    return state.model_copy(update={"too_long": False, "input": 0})
+
+
+def with_context(state: State, carried: Carried, activity_id: str = "") -> State:
     """The state that goes on from a compacted transcript: that of `activity_id`, or what a new segment starts with."""
+    digest = carried.digest
     context = Ref(kind="context", id=activity_id, digest=digest)
     unseen = tuple(ref for ref in state.since if ref.kind != "context")
-    return state.model_copy(update={"turn_id": "", "digest": "", "since": (context, *unseen)})
+    usage = state.usage + carried.usage
+    return uncompacted(state).model_copy(
+        update={"turn_id": "", "digest": "", "since": (context, *unseen), "usage": usage}
+    )
 
 
 def latest_turn(state: State) -> Ref:

@@ -24,6 +24,13 @@ class Act:
 
 
 @dataclass(frozen=True)
+class Compact:
+    """Go on from a compacted transcript."""
+
+    asked: CompactTranscript
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -35,4 +42,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | RollOver | Finish
+NextStep = Think | Act | Compact | RollOver | Finish

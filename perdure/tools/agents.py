@@ -56,6 +56,8 @@ class Agent:
         budget: what a run may spend.
         settings: what else the provider takes, by its own names: {"max_tokens": 4096}.
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
+        compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
+            that is done when the model finds the transcript too long.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -68,6 +70,7 @@ class Agent:
     budget: Budget = field(default=Budget(), kw_only=True)
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
+    compact_at: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -77,6 +80,8 @@ class Agent:
             settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
         except (TypeError, ValueError) as error:
             raise AgentError(f"agent {self.name!r}: settings are sent as JSON, and these are not ({error}).") from None
+        if isinstance(self.compact_at, bool) or not isinstance(self.compact_at, int) or self.compact_at < 0:
+            raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
         object.__setattr__(self, "settings", MappingProxyType(settings))
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
 
@@ -105,6 +110,7 @@ class Agent:
         content: dict[str, Any] = {
             "turns": self.budget.turns,
             "stored": stored,
+            "compact_at": self.compact_at,
             "protocol": protocol,
             "model": model,
             "system": self.system,
