@@ -80,6 +80,8 @@ class AgentRun:
         except (Exception, asyncio.CancelledError) as error:
             await self._broken_off()
             if is_cancelled_exception(error):
+                if self._state.outcome:  # it came together with the end, and too late
+                    return await self._end(self._state)
                 await self._end(self._cut_short(RunState.CANCELLED, _cancelled_why()))
                 raise
             await self._end(self._cut_short(RunState.FAILED, _told(error)))
