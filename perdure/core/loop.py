@@ -13,10 +13,13 @@ The rules, in order:
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
+from collections.abc import Sequence
+
 from perdure.core.contracts import (
     Call,
     CallModel,
     CompactTranscript,
+    FileRef,
     Outcome,
     Ref,
     RunState,
@@ -25,7 +28,7 @@ from perdure.core.contracts import (
     Turn,
     Verdict,
 )
-from perdure.core.digests import of_bytes, of_transcript
+from perdure.core.digests import beginning, of_bytes, of_transcript
 from perdure.core.steps import Act, Finish, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
@@ -43,15 +46,15 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> NextStep:
-    """What must happen next. `is_long`: the history is, and nothing is in flight."""
+def next_step(agent: str, task: str, state: State, *, is_long: bool = False, files: Sequence[FileRef] = ()) -> NextStep:
+    """What must happen next. `is_long`: the history is, and nothing is in flight. `files`: those of the task."""
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
         return RollOver(_carried(agent, state))
     if todo := unsettled(state):
         return Act(todo)
-    return Think(_question(agent, task, state))
+    return Think(_question(agent, task, files, state))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -66,7 +69,7 @@ def _carried(agent: str, state: State) -> CompactTranscript:
     )
 
 
-def _question(agent: str, task: str, state: State) -> CallModel:
+def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
     since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
     spent = state.opened is not None and state.turn >= state.opened.turns
     if state.opened and spent:
@@ -77,9 +80,11 @@ def _question(agent: str, task: str, state: State) -> CallModel:
         previous=state.turn_id,
         before=state.digest,
         since=since,
-        after=of_transcript(state.digest, task, (ref.digest for ref in since)),
+        after=of_transcript(
+            state.digest, beginning(task, (file.sha256 for file in files)), (ref.digest for ref in since)
+        ),
         tools=not spent,
-        task=task if state.turn == 0 and len(task) <= _SHORT_TASK else "",
+        task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
     )
 
 
