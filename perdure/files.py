@@ -15,14 +15,14 @@ import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from perdure.core.contracts import FileRef
 from perdure.core.files import described
 from perdure.core.transcript import Entry, Heard, Result, Task
 from perdure.store import VARIABLE, Store, StoreError, StoreMissError, named
 
-MOST_FILES: Final = 20  # of one task, or of one observation
+MOST_FILES: Final = 20  # of one task, of one observation, and in a transcript
 MOST_BYTES: Final = 20_000_000  # of one file, and of all in a transcript: as base64, 27 of the 32 MB of a request
 MOST_PICTURE: Final = 5 * 1024 * 1024 * 3 // 4  # bytes: 5 MiB as base64
 MOST_PIXELS: Final = 8_000  # a side
@@ -223,8 +223,8 @@ class Files:
     async def _kept(self, run_id: str, ref: FileRef) -> bytes:
         if self._store is None:
             raise FileLostError(
-                f"{described(ref)} is in a store, and this worker has none: start it with {VARIABLE} as it is where the "
-                "run was started"
+                f"{described(ref)} is in a store, and this worker has none: start it with {VARIABLE} as it is where "
+                "the run was started"
             )
         try:
             return await self._store.get(_key(run_id, ref))
@@ -239,8 +239,8 @@ def _inline(refs: Sequence[FileRef], files: Sequence[File]) -> tuple[FileRef, ..
     total = sum(ref.size for ref in refs)
     if total > MOST_INLINE:
         raise FileError(
-            f"{total:,} bytes of files: without a store a history takes {MOST_INLINE:,}. Next: export {VARIABLE}=..., a "
-            "folder or URL, the same here and for all workers"
+            f"{total:,} bytes of files: without a store a history takes {MOST_INLINE:,}. Next: export {VARIABLE}=..., "
+            "a folder or URL, the same here and for all workers"
         )
     contents = (base64.b64encode(file.content).decode() for file in files)
     return tuple(ref.model_copy(update={"data": data}) for ref, data in zip(refs, contents, strict=True))
@@ -253,14 +253,26 @@ def _key(run_id: str, ref: FileRef) -> str:
 # --- into a transcript ------------------------------------------------------------------------------------------------
 
 
-async def attached(entries: Sequence[Entry], before: int, load: Load) -> tuple[list[Entry], int]:
-    """The entries with the contents of their files, and how many bytes of files the transcript then has.
+class Taken(NamedTuple):
+    """How much a transcript holds of files: how many, and their bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def with_one(self, file: FileRef) -> "Taken | None":
+        """With this one, too; None if a request does not take that."""
+        after = Taken(self.files + 1, self.bytes + file.size)
+        return after if after.files <= MOST_FILES and after.bytes <= MOST_BYTES else None
+
+
+async def attached(entries: Sequence[Entry], before: Taken, load: Load) -> tuple[list[Entry], Taken]:
+    """The entries with the contents of their files, and how much of files the transcript then holds.
 
     One that would be too much for a request is left without content: a model is told that it is not shown. What was
     shown before stays, so that a transcript only grows.
 
     Args:
-        before: bytes of the files of the entries before these.
+        before: of the entries before these.
     """
     whole: list[Entry] = []
     for entry in entries:
@@ -276,10 +288,10 @@ async def attached(entries: Sequence[Entry], before: int, load: Load) -> tuple[l
     return whole, before
 
 
-async def _with_contents(entry: E, before: int, load: Load) -> tuple[E, int]:
+async def _with_contents(entry: E, before: Taken, load: Load) -> tuple[E, Taken]:
     loaded = []
     for file in entry.files:
-        fits = before + file.size <= MOST_BYTES
-        before += file.size if fits else 0
-        loaded.append(await load(file) if fits else file.model_copy(update={"data": ""}))
+        after = before.with_one(file)
+        loaded.append(await load(file) if after else file.model_copy(update={"data": ""}))
+        before = after or before
     return (replace(entry, files=tuple(loaded)) if loaded else entry), before

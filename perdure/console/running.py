@@ -159,8 +159,8 @@ async def _refuse_another(runs: RunsPort, run_id: str, wanted: Wanted, files: Se
         other.append(f"the files {', '.join(map(listed, first.files))}" if first.files else "no files")
     if other:
         raise IdTakenError(
-            f"run {run_id!r} exists already, and has {' and '.join(other)}. Nothing was started: give another --id, or see "
-            f"`perdure show {text.quoted(run_id)}`"
+            f"run {run_id!r} exists already, and has {' and '.join(other)}. Nothing was started: give another --id, or "
+            f"see `perdure show {text.quoted(run_id)}`"
         )
 
 

@@ -35,7 +35,7 @@ def as_text(file: FileRef) -> str:
 
 def unshown(file: FileRef) -> str:
     """What a model is told in place of a file that would not fit into a request any more."""
-    return f"[file {described(file)} is not shown: with it, a request would hold too many bytes of files]"
+    return f"[file {described(file)} is not shown: with it, a request would hold more of files than models take]"
 
 
 def listed(file: FileRef) -> str:

@@ -23,7 +23,7 @@ from temporalio.client import Client
 
 from perdure.core.contracts import CALL_MODEL, CallModel, Carried, FileRef, Opening, Ref, Start, Stop
 from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening
-from perdure.files import Load, attached
+from perdure.files import Load, Taken, attached
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
 
@@ -60,7 +60,7 @@ class Conversation:
     digest: str
     asked_by: str
     sent: int = 0  # bytes of `messages` that the model activity before sent, whose prompt the vendor has cached
-    files: int = 0  # bytes of the files in them, before they were encoded
+    files: Taken = field(default_factory=Taken)  # of the files in them
 
 
 @dataclass

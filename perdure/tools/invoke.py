@@ -64,7 +64,7 @@ class Keeping:
     """How to keep what an observation cannot hold: long texts, and files; of those also what is to be said of them."""
 
     text: Keep
-    files: KeepFiles
+    files: KeepFiles | None = None
 
 
 async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keeping | None = None) -> Observation:
@@ -103,7 +103,7 @@ async def _observed(outcome: Returned, most: int, keep: Keeping | None) -> Obser
 
 async def _kept(files: Sequence[File], keep: Keeping | None) -> tuple[tuple[FileRef, ...], str]:
     """What the history says of files, and what is said of those that are lost. Never raises: as `_within_limit`."""
-    if keep is not None:
+    if keep is not None and keep.files is not None:
         with contextlib.suppress(Exception, asyncio.CancelledError):
             async with asyncio.timeout(_KEEPING):
                 return await keep.files(files)
