@@ -2,13 +2,15 @@
 
 import base64
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
 from perdure import File
+from perdure.core.compaction import compacted
 from perdure.core.contracts import FileRef
-from perdure.core.transcript import Heard, Result, Task
+from perdure.core.transcript import Heard, Result, Retold, Task, restored, stored
 from perdure.files import (
     MOST_BYTES,
     MOST_FILES,
@@ -179,3 +181,21 @@ async def test_a_transcript_takes_no_more_files_than_a_request_and_what_was_show
     [[more], _] = await attached([Task("more", (one,) * MOST_FILES)], Taken(2, 10), load)
     assert isinstance(more, Task)
     assert [bool(file.data) for file in more.files] == [True] * (MOST_FILES - 2) + [False] * 2
+
+
+def test_a_cleared_observation_lets_its_files_go_and_says_which() -> None:
+    one = checked(File("label.png", png()))
+    results = (Result("c1", "f", "short", False, files=(one,)), Result("c2", "g", "short", False))
+    entries = [Retold("t"), Heard(results), Retold("u" * 900)]
+    told = compacted(entries, len(json.dumps(stored(entries))) - 20)
+    [heard] = [entry for entry in told if isinstance(entry, Heard)]
+    first, second = heard.results
+    assert first.files == ()
+    assert f"label.png (image/png, {one.size} bytes)" in first.text
+    assert "cleared since" in first.text
+    assert second.text == "short"
+
+
+def test_files_go_along_with_what_is_not_cleared() -> None:
+    heard = Heard((Result("c1", "f", "short", False, files=(checked(File("label.png", png())),)),))
+    assert restored(stored(compacted([heard], 10_000))) == (heard,)
