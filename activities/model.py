@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 
 import structlog
@@ -26,8 +26,10 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes
+from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
+from perdure.store import StoreError
 from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
 from perdure.tools.admission import admit
 
@@ -42,6 +44,7 @@ _SPENT = "not run: the budget of turns is spent"
 class Models:
     agents: Mapping[str, Agent]
     journal: Journal
+    files: Files
     stored: bool = False
 
     @activity.defn(name=CALL_MODEL)
@@ -66,10 +69,17 @@ class Models:
 
     async def _conversation(self, asked: CallModel, fresh: Opening) -> Conversation:
         activity_id = activity.info().activity_id
+        load = partial(self.files.load, segment().workflow_id)
         try:
-            return await self.journal.conversation(activity.client(), segment(), activity_id, asked, fresh, _encoder)
+            return await self.journal.conversation(
+                activity.client(), segment(), activity_id, asked, fresh, _encoder, load
+            )
         except TranscriptMismatchError as error:
             raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
+        except FileLostError as error:
+            raise needs_person(f"{error}. Then answer this request with retry; or with stop.") from None
+        except StoreError as error:
+            raise trouble(str(error), "StoreTrouble") from None
 
 
 @cache

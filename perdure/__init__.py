@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.core.contracts import Effect as Effect
+    from perdure.files import File as File
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
     from perdure.tools.agents import Budget as Budget
@@ -31,6 +32,7 @@ _ROOMS = {  # name -> the module that defines it
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
     "Effect": "perdure.core.contracts",
+    "File": "perdure.files",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
     "ToolContext": "perdure.tools.declare",
@@ -45,6 +47,7 @@ __all__ = [
     "Agent",
     "Budget",
     "Effect",
+    "File",
     "Runs",
     "Tool",
     "ToolContext",

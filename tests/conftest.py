@@ -104,8 +104,9 @@ class Stage:
         if serving:
             await serving.__aexit__(None, None, None)
 
-    async def start(self, task: str = "do it", run_id: str | None = None) -> str:
-        started = await self.runs.start(self.agent.name, task, run_id=run_id or f"run-{uuid.uuid4().hex[:12]}")
+    async def start(self, task: str = "do it", run_id: str | None = None, files: Sequence[Any] = ()) -> str:
+        run_id = run_id or f"run-{uuid.uuid4().hex[:12]}"
+        started = await self.runs.start(self.agent.name, task, run_id=run_id, files=files)
         self.started.append(started.run_id)
         return started.run_id
 
@@ -149,7 +150,10 @@ class Stage:
 
         The text is that between the marks.
         """
-        return [(call_id, unmarked(text)) for call_id, text in self.sent_results(request)]
+        return [
+            (call_id, unmarked(text if isinstance(text, str) else text[0]["text"]))
+            for call_id, text in self.sent_results(request)
+        ]
 
     def sent_results(self, request: int = -1) -> list[tuple[str, str]]:
         """The same, with the marks."""
@@ -222,7 +226,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
                 monkeypatch.setenv(name, value)
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
-            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal, store)
+            played = Stage(
+                client, Runs(client, task_queue=queue, store=store), agent, model, queue, cached, journal, store
+            )
             stack.push_async_callback(played.rest)
             await played.serve()
             yield played

@@ -92,7 +92,8 @@ class AgentRun:
     async def _loop(self, start: Start) -> Outcome:
         while True:
             workflow.set_current_details(self._details())
-            match next_step(start.agent, start.task, self._state, is_long=self._may_roll_over()):
+            is_long = self._may_roll_over()
+            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):

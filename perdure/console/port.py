@@ -1,6 +1,7 @@
 """What the console needs of the world: `perdure.temporal.runs.Runs` is the real one."""
 
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
@@ -13,6 +14,7 @@ from perdure.core.runs import (
     Started,
     UnreachableError,
 )
+from perdure.files import File
 from perdure.traces.events import Event
 
 __all__ = [
@@ -38,7 +40,9 @@ class RunsPort(Protocol):
         """What the workers that are up call themselves; None if that can't be known."""
         ...
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started: ...
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started: ...
     async def list(
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50
     ) -> Sequence[RunRow]: ...

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perdure.core.contracts import AdmittedCall, RecordedTurn, Verdict
+from perdure.core.files import described
 from perdure.core.labels import TEXT_MODE
 from perdure.core.messages import thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task, stored
@@ -89,10 +90,11 @@ def _cleared(entry: Told) -> Told:
 
 def _cleared_result(result: Result) -> Result:
     size = len(result.text.encode())
-    if result.said or size <= _WORTH_CLEARING:
+    if result.said or (size <= _WORTH_CLEARING and not result.files):
         return result
-    text = f"[{size:,} bytes were observed here, and cleared since to save room. Call again if they are needed.]"
-    return replace(result, text=text)
+    what = ", ".join((f"{size:,} bytes of text", *map(described, result.files))) if result.files else f"{size:,} bytes"
+    text = f"[{what} were observed here, and cleared since to save room. Call again if they are needed.]"
+    return replace(result, text=text, files=())
 
 
 def _seam(told: Sequence[Told], sizes: Sequence[int], most: int) -> int:

@@ -99,6 +99,19 @@ class Usage(Wire):
 # --- records: the start -----------------------------------------------------------------------------------------------
 
 
+class FileRef(Wire):
+    """Names a file: `size` in bytes, `sha256` (hex) of its content, `media_type` as its content shows it.
+
+    The content is in the store; or, where there was none, a small file's is here, as base64: see perdure.files.
+    """
+
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    data: str = ""
+
+
 class Start(Wire):
     """The workflow's one argument. `state` and `carried` are set when a run goes on in a new segment.
 
@@ -110,6 +123,7 @@ class Start(Wire):
     task: str
     state: "State | None" = None
     carried: "Carried | None" = None
+    files: tuple[FileRef, ...] = ()  # that the task is about
 
 
 class ToolSpec(Wire):
@@ -236,6 +250,7 @@ class Observation(Observed):
 
     v: int = 1
     text: str = ""
+    files: tuple[FileRef, ...] = ()
 
 
 # --- records: a transcript, compacted ---------------------------------------------------------------------------------
@@ -284,8 +299,8 @@ class CallModel(Wire):
     Without `previous` it begins anew: with the task, and the context that `since` names, if the run went on from one.
 
     `before` and `after` are the digests of the transcript without and with `since`. A turn in `since` that is blank
-    stands there for the digest alone. Without `tools` the model must answer. A short task goes along with the first
-    question, which spares the worker a look into the history.
+    stands there for the digest alone. Without `tools` the model must answer. A short task without files goes along with
+    the first question, which spares the worker a look into the history.
     """
 
     v: int = 1

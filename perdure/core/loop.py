@@ -14,11 +14,14 @@ The rules, in order:
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
+from collections.abc import Sequence
+
 from perdure.core.contracts import (
     Call,
     CallModel,
     Carried,
     CompactTranscript,
+    FileRef,
     Outcome,
     Ref,
     RunState,
@@ -27,7 +30,7 @@ from perdure.core.contracts import (
     Turn,
     Verdict,
 )
-from perdure.core.digests import of_bytes, of_transcript
+from perdure.core.digests import beginning, of_bytes, of_transcript
 from perdure.core.steps import Act, Compact, Finish, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
@@ -46,8 +49,8 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> NextStep:
-    """What must happen next. `is_long`: the history is, and nothing is in flight."""
+def next_step(agent: str, task: str, state: State, *, is_long: bool = False, files: Sequence[FileRef] = ()) -> NextStep:
+    """What must happen next. `is_long`: the history is, and nothing is in flight. `files`: those of the task."""
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
@@ -56,7 +59,7 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> 
         return Act(todo)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
-    return Think(_question(agent, task, state))
+    return Think(_question(agent, task, files, state))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -81,7 +84,7 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
     )
 
 
-def _question(agent: str, task: str, state: State) -> CallModel:
+def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
     since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
     spent = state.opened is not None and state.turn >= state.opened.turns
     if state.opened and spent:
@@ -92,9 +95,11 @@ def _question(agent: str, task: str, state: State) -> CallModel:
         previous=state.turn_id,
         before=state.digest,
         since=since,
-        after=of_transcript(state.digest, task, (ref.digest for ref in since)),
+        after=of_transcript(
+            state.digest, beginning(task, (file.sha256 for file in files)), (ref.digest for ref in since)
+        ),
         tools=not spent,
-        task=task if state.turn == 0 and len(task) <= _SHORT_TASK else "",
+        task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
     )
 
 

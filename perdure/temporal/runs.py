@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Self
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -45,6 +46,7 @@ from perdure.core.contracts import (
     TASK_QUEUE,
     WAITING_PREFIX,
     Decision,
+    FileRef,
     Outcome,
     Request,
     RunState,
@@ -61,9 +63,10 @@ from perdure.core.runs import (
     UnreachableError,
     check_start,
 )
+from perdure.files import File, Files
 from perdure.store import Store
 from perdure.temporal import kept
-from perdure.temporal.connect import connect
+from perdure.temporal.connect import client_store, connect
 from perdure.temporal.embedded import running
 from perdure.temporal.history import Decoder, decoded, moment
 from perdure.temporal.workers import served, workers
@@ -90,6 +93,7 @@ class Runs:
     """Everything one may do with runs: `runs = await Runs.connect()`, or give it a connected client."""
 
     def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE, store: Store | None = None) -> None:
+        """`store`: what ended segments are read from, and where files are kept (else where the environment says)."""
         self._client, self._task_queue, self._store = client, task_queue, store
 
     @classmethod
@@ -107,23 +111,31 @@ class Runs:
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started:
         """Start a run. With a `run_id` of your business (an invoice's number), at most one run ever has it.
 
         A second start with the same id returns the first run, running or ended however it did (also failed): nothing
         is started. To try again after a failure, choose another id.
 
+        Args:
+            files: what the task is about: paths, or their content. What is taken: see perdure.files.
+
         Raises:
             StartRefusedError: agent, task or id are empty, too long, or no text.
+            FileError: no model takes one of the files, or they are too large; without a store that is soon so.
+            OSError, StoreError: a file cannot be read, or is not kept.
             UnreachableError: no server, or it refuses.
         """
         check_start(agent, task, run_id)
         chosen = run_id or f"{agent}-{secrets.token_hex(4)}"
+        refs = await self._keep(chosen, files) if files else ()
         try:
             with _reaching():
                 await self._client.start_workflow(
                     RUN,
-                    Start(v=1, agent=agent, task=task),
+                    Start(v=1, agent=agent, task=task, files=refs),
                     id=chosen,
                     task_queue=self._task_queue,
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -134,6 +146,10 @@ class Runs:
         except WorkflowAlreadyStartedError:
             return Started(chosen, new=False)
         return Started(chosen, new=True)
+
+    async def _keep(self, run_id: str, files: Sequence[File | str | Path]) -> tuple[FileRef, ...]:
+        whole = [each if isinstance(each, File) else await asyncio.to_thread(File.read, each) for each in files]
+        return await Files(self._store or client_store()).keep(run_id, whole)
 
     async def served(self) -> frozenset[str] | None:
         """The agents that some worker serves now; None if that can't be known (no worker is up, say)."""

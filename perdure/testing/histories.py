@@ -22,6 +22,7 @@ from perdure.core.contracts import (
     Decision,
     Effect,
     Ending,
+    FileRef,
     Observation,
     Opening,
     Outcome,
@@ -75,7 +76,13 @@ class History:
     """A run's events, told in order. Each step takes `seconds` on the history's own clock."""
 
     def __init__(
-        self, run_id: str, agent: str = "leave_desk", task: str = "Book 3 days.", *, at: datetime = _START
+        self,
+        run_id: str,
+        agent: str = "leave_desk",
+        task: str = "Book 3 days.",
+        *,
+        at: datetime = _START,
+        files: tuple[FileRef, ...] = (),
     ) -> None:
         self.run_id, self.agent, self.task = run_id, agent, task
         self.now = at
@@ -85,7 +92,8 @@ class History:
         self.outcome: Outcome | None = None
         self._since: list[Ref] = []
         self._turns: dict[int, tuple[str, tuple[AdmittedCall, ...]]] = {}
-        self._add(e.RunStarted, run_id, "segment-1", "segment-1", Start(agent=agent, task=task), "ann@desk", "perdure")
+        start = Start(agent=agent, task=task, files=files)
+        self._add(e.RunStarted, run_id, "segment-1", "segment-1", start, "ann@desk", "perdure")
 
     @property
     def turn(self) -> int:

@@ -12,10 +12,12 @@ decision that settled it::
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 from perdure.core.contracts import CHOICES, FINAL_STATES, Choice, Decision, Outcome, Request, RunState, Settled
 from perdure.core.runs import AlreadyDecidedError, DecisionRefusedError, RunNotFoundError, RunRow, Started
+from perdure.files import File, checked
 from perdure.testing.histories import History
 from perdure.traces import events as e
 
@@ -44,11 +46,14 @@ class InMemoryRuns:
     async def workers(self) -> Sequence[str] | None:
         return self._workers
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started:
+        given = [each if isinstance(each, File) else File.read(each) for each in files]
         run_id = run_id or f"{agent}-{uuid4().hex[:12]}"
         if run_id in self._histories:
             return Started(run_id, new=False)
-        self._histories[run_id] = history = History(run_id, agent, task)
+        self._histories[run_id] = history = History(run_id, agent, task, files=tuple(map(checked, given)))
         if agent in self._plays:
             self._playing[run_id] = self._plays[agent](history)
             self._go_on(run_id, None)

@@ -13,6 +13,7 @@ import yaml
 
 from perdure.core import transcript
 from perdure.core.contracts import AdmittedCall, CallModel, Choice, RecordedTurn, Stop
+from perdure.core.files import heading
 from perdure.core.messages import Part, thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Record, Result, Retold, Task
 from perdure.providers.openai_client import observed
@@ -162,8 +163,8 @@ def _decisions(seen: Trace) -> Iterator[dict[str, Any]]:
 
 def _messages(entry: Entry) -> list[dict[str, Any]]:
     match entry:
-        case Task(text):
-            return [{"role": "user", "content": text}]
+        case Task(text, files):
+            return [{"role": "user", "content": "\n".join((text, *map(heading, files)))}]
         case Assistant(turn):
             return _assistant(turn)
         case Retold(text, calls):

@@ -128,4 +128,5 @@ def record(events: Sequence[Event]) -> Record:
         results=(carried.records if carried else {})
         | {e.activity_id: e.result for e in events if isinstance(e, ActivityCompleted)},
         carried=carried,
+        files=started.start.files,
     )

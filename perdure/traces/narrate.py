@@ -17,6 +17,7 @@ from perdure.core.contracts import (
     AdmittedCall,
     Checked,
     Ending,
+    FileRef,
     Observation,
     RecordedTurn,
     Request,
@@ -24,6 +25,7 @@ from perdure.core.contracts import (
     Stop,
     Verdict,
 )
+from perdure.core.files import listed
 from perdure.core.messages import thoughts
 from perdure.traces import clock, text
 from perdure.traces import events as e
@@ -72,6 +74,7 @@ class Narration:
                 start = event.start
                 yield from self._said(event, "run", f"{inert.line(event.run_id)} ({inert.line(start.agent)})", "title")
                 yield from self._said(event, "task", inert.block(start.task, self._limit))
+                yield from self._files(event, start.files)
             case e.ActivityScheduled():
                 yield from self._scheduling(event)
             case e.ActivityStarted(attempt=number) if number > 1 and self._is_news(event):
@@ -160,10 +163,15 @@ class Narration:
         if seen.ending in (Ending.OK, Ending.ERROR):
             body = f"{self._name(event.activity_id)} ({took}): {inert.line(seen.text, self._limit)}"
             yield from self._said(event, seen.ending.value, body, tone=tone)
+            yield from self._files(event, seen.files)
         elif seen.ending is Ending.UNKNOWN:
             yield from self._said(
                 event, "unknown", f"{self._name(event.activity_id)}: {inert.line(seen.reason)}", tone=tone
             )
+
+    def _files(self, event: e.Event, files: tuple[FileRef, ...]) -> Iterator[Line]:
+        for file in files:
+            yield from self._said(event, "file", listed(file))
 
     def _standing(self, event: e.StandingChanged) -> Iterator[Line]:
         before, self.requests = self.requests, {request.id: request for request in event.standing.requests}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from perdure.core.contracts import Choice, Effect, Outcome, Request, RunState, Stop, Usage, Verdict
+from perdure.core.contracts import Choice, Effect, FileRef, Outcome, Request, RunState, Stop, Usage, Verdict
 from perdure.core.messages import Part
 from perdure.traces.figures import Figure
 
@@ -87,6 +87,7 @@ class TracedCall:
     asked: tuple[Asked, ...] = ()
     executions: tuple[Execution, ...] = ()
     key: str = ""  # the idempotency key that the tool was given, once it was sent
+    files: tuple[FileRef, ...] = ()  # that the tool returned, as the model saw them
 
     @property
     def attempts(self) -> int:
@@ -160,6 +161,12 @@ class Trace:
     last: datetime  # of the newest event
     events: int
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
+    files: tuple[FileRef, ...] = ()  # that the task is about
+
+    @property
+    def saw_files(self) -> bool:
+        """Whether the model saw what no text here holds."""
+        return bool(self.files) or any(call.files for turn in self.turns for call in turn.calls)
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

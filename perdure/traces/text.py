@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState
+from perdure.core.contracts import CHOICES, Choice, Effect, FileRef, Outcome, RequestKind, RunState
+from perdure.core.files import listed
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
@@ -82,6 +83,7 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     state = Span(trace.state.value, TONES.get(trace.state, "plain"))
     yield Line((Span(inert.line(trace.run_id), "title"), Span("  "), Span(inert.line(trace.agent)), Span("  "), state))
     yield from field("task", inert.block(trace.task))
+    yield from _files(trace.files)
     if trace.model:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
@@ -173,6 +175,12 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
         yield from field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
         yield from field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+    yield from _files(call.files)
+
+
+def _files(files: Iterable[FileRef]) -> Iterator[Line]:
+    for file in files:
+        yield from field("file", listed(file))
 
 
 def sent(call: TracedCall, view: View) -> Iterator[Line]:
@@ -300,6 +308,7 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
     if heading:
         yield from field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
         yield from field("goal", inert.block(trace.task, view.limit))
+        yield from _files(trace.files)
         for part in trace.claims(wanted):
             if part.kind in ("thinking", "text"):
                 yield from field("claims", _cut(part.text, view), "claim")
@@ -338,5 +347,7 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
     if trace.unsupported:
         figures = ", ".join(inert.line(figure.text) for figure in trace.unsupported)
         yield from field("unproven", f"in no observation and not in the task: {figures}", "warn", "warn")
+    elif trace.saw_files and outcome.state is RunState.ANSWERED:
+        yield from field("figures", "not looked for: files were read, and figures may stand in them", "dim")
     elif outcome.state is RunState.ANSWERED and trace.turns:
         yield from field("figures", "each stands in an observation or in the task", "dim")

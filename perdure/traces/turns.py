@@ -24,6 +24,7 @@ from perdure.core.contracts import (
     Checked,
     Choice,
     Ending,
+    FileRef,
     Observation,
     Opening,
     Outcome,
@@ -155,6 +156,11 @@ class _Index:
             asked=self.asked_at[(number, -1)],
         )
 
+    def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
+        """What the sendings of a call brought besides text."""
+        found = (read(Observation, self.results.get(id)) for id in ids)
+        return tuple(file for seen in found if seen for file in seen.files)
+
     def _call(self, turn: int, call: AdmittedCall) -> TracedCall:
         asked = self.asked_at[(turn, call.index)]
         ids = self.sent_for[turn, call.index]
@@ -172,6 +178,7 @@ class _Index:
             reason=call.reason,
             state=state,
             observation=observation,
+            files=self._files(ids),
             asked=asked,
             executions=self._all(ids),
             key=self.sent[ids[-1]].key if ids else "",
@@ -215,6 +222,8 @@ class _Index:
         cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
         observed = [call.observation for turn in turns for call in turn.calls if call.observation]
         answer = outcome.answer if outcome else ""
+        files = self.started.start.files
+        saw_files = bool(files) or any(call.files for turn in turns for call in turn.calls)
         return Trace(
             run_id=self.started.run_id,
             segment_id=self.segment_id,
@@ -233,12 +242,13 @@ class _Index:
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
-            unsupported=unsupported_figures(answer, [self.started.start.task, *observed]),
+            unsupported=() if saw_files else unsupported_figures(answer, [self.started.start.task, *observed]),
             suspensions=self._suspensions(),
             cancelling=cancelling,
             last=max(event.at for event in self.events),
             events=len(self.events),
             turns_gone=self.before.turn,
+            files=files,
         )
 
     def _opening(self) -> Opening | None:
