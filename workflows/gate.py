@@ -43,6 +43,7 @@ class _Waiting:
 
     def __init__(self, request: Request) -> None:
         self.request, self.key, self.asked = request, "", False
+        self.choices: tuple[str, ...] = ()
         self.answer: Ruling | None = None
 
 
@@ -92,11 +93,11 @@ class Gate:
     def settled(self) -> tuple[Settled, ...]:
         return tuple(self._settled.values())[-_SETTLED_KEPT:]
 
-    async def ask(self, request: Request, *, key: str = "") -> Ruling:
-        """Wait until someone decides. On cancel the request is withdrawn."""
+    async def ask(self, request: Request, *, key: str = "", choices: tuple[str, ...] = ()) -> Ruling:
+        """Wait until someone decides. On cancel the request is withdrawn. `choices`: of a question, if it has any."""
         self.refuse_when_closed()
         waiting = self._carried(request.turn, request.call) or _Waiting(request)
-        waiting.asked, waiting.key = True, key
+        waiting.asked, waiting.key, waiting.choices = True, key, choices
         if waiting not in self._waiting:
             self._waiting.append(waiting)
         self._changed()
@@ -146,7 +147,7 @@ class Gate:
         """Raise what is wrong with a decision, as far as the run itself can tell. Changes nothing.
 
         Raises:
-            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice or OtherBytes.
+            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice, OtherBytes or NoAnswer.
         """
         if earlier := self._settled.get(decision.request):
             if earlier.choice is not decision.choice:
@@ -164,6 +165,8 @@ class Gate:
             raise _refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
             )
+        if decision.choice is Choice.ANSWER:
+            _refuse_no_answer(decision, waiting.choices)
 
     async def decide(self, decision: Decision) -> Settled:
         """Settle a request. Others wait their turn until this one is checked, then find it settled."""
@@ -174,6 +177,7 @@ class Gate:
             waiting = self._find(decision.request)
             assert waiting is not None, "refuse_unfit refuses what does not wait"
             await workflow.wait_condition(lambda: waiting.asked)  # carried over: by whoever waits, in a moment
+            self.refuse_unfit(decision)  # now that its choices are known
             checked = await self._check(decision, waiting)
             if self._find(decision.request) is not waiting:
                 raise _refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
@@ -197,6 +201,14 @@ class Gate:
         self._settled[decision.request] = settled
         waiting.answer = Ruling(decision, checked)
         return settled
+
+
+def _refuse_no_answer(decision: Decision, choices: tuple[str, ...]) -> None:
+    if not decision.result.strip():
+        raise _refusal("NoAnswer", "an answer needs words (result); to give none, reject the question")
+    if choices and decision.result not in choices:
+        fit = ", ".join(map(repr, choices))
+        raise _refusal("NoAnswer", f"{decision.result[:100]!r} is none of the answers that may be given: {fit}")
 
 
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:

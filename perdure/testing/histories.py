@@ -25,6 +25,7 @@ from perdure.core.contracts import (
     Observation,
     Opening,
     Outcome,
+    Question,
     RecordedTurn,
     Ref,
     Request,
@@ -54,6 +55,7 @@ def call(
     refuse: str = "",
     effect: Effect = Effect.READ,
     asked_name: str = "",
+    question: Question | None = None,
 ) -> AdmittedCall:
     """A call as admission would record it. `arguments` as text are taken byte for byte."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
@@ -68,6 +70,7 @@ def call(
         title=f"{tool} {text[:40]}",
         effect=effect,
         arguments=text,
+        question=question,
     )
 
 

@@ -16,6 +16,7 @@ from perdure.core.contracts import (
     RUN_TOOL,
     AdmittedCall,
     Checked,
+    Choice,
     Ending,
     Observation,
     RecordedTurn,
@@ -85,7 +86,8 @@ class Narration:
             case e.StandingChanged():
                 yield from self._standing(event)
             case e.DecisionReceived(decision=decision):
-                reason = f": {inert.line(decision.reason)}" if decision.reason else ""
+                told = decision.reason or decision.result
+                reason = f": {inert.line(told)}" if told else ""
                 words = f"{decision.choice} of {inert.line(decision.request)} by {inert.line(decision.by)}{reason}"
                 yield from self._said(event, "decided", words, "ask")
             case e.CancelRequested():
@@ -173,7 +175,10 @@ class Narration:
 
     def _waiting(self, event: e.Event, request: Request) -> Iterator[Line]:
         kind = "approval of" if request.kind is RequestKind.APPROVAL else request.kind.value
-        what = f"{kind} {inert.line(request.tool)}".rstrip()
+        what = kind if request.kind is RequestKind.QUESTION else f"{kind} {inert.line(request.tool)}".rstrip()
         yield from self._said(event, "waits", f"{what} — {inert.line(request.reason, self._limit)}", "ask", "ask")
+        call = self._calls.get((request.turn_id, request.call))
+        answers = call.question.choices if call and call.question else ()
         for choice in CHOICES[request.kind]:
-            yield from self._said(event, "", text.command(request.id, choice), "command")
+            for answer in (choice is Choice.ANSWER and answers) or ("",):
+                yield from self._said(event, "", text.command(request.id, choice, answer), "command")

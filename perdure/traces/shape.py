@@ -87,6 +87,7 @@ class TracedCall:
     asked: tuple[Asked, ...] = ()
     executions: tuple[Execution, ...] = ()
     key: str = ""  # the idempotency key that the tool was given, once it was sent
+    choices: tuple[str, ...] = ()  # of a question
 
     @property
     def attempts(self) -> int:

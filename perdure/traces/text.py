@@ -37,7 +37,9 @@ _MEANING: Final = {
     Choice.GIVE_UP: "nobody knows; the model is told exactly that",
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
+    Choice.ANSWER: "the model goes on with your words, and your name to them",
 }
+_DECLINED: Final = "no answer is given; the model is told so, with your reason"
 
 
 def traced(trace: Trace, view: View) -> list[Line]:
@@ -304,20 +306,26 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
             if part.kind in ("thinking", "text"):
                 yield from field("claims", _cut(part.text, view), "claim")
     call = trace.call(wanted)
-    if call:
+    if call and wanted.kind is not RequestKind.QUESTION:
         yield from call_lines(call.tool, call.arguments, call.effect)
         yield from field("sha256", call.digest, "dim")
         yield from field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
         if wanted.kind is RequestKind.UNKNOWN:
             yield from sent(call, view)
-    yield from field("why", reason(wanted.reason), "ask")
+    label = "asks" if wanted.kind is RequestKind.QUESTION else "why"
+    yield from field(label, reason(wanted.reason), "ask")
     yield from field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
     for ruling in asked.rulings:
         yield from field("said", ruled(ruling, asked, view), "dim")
     for choice in CHOICES[wanted.kind]:
-        yield from field(choice.value.replace("_", " "), _MEANING[choice], "dim")
+        declined = wanted.kind is RequestKind.QUESTION and choice is Choice.REJECT
+        yield from field(choice.value.replace("_", " "), _DECLINED if declined else _MEANING[choice], "dim")
+        answers = (call.choices if call else ()) if choice is Choice.ANSWER else ()
         if commands:
-            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, COLUMN)
+            for answer in answers or ("",):
+                yield Line((Span(command(wanted.id, choice, answer), "command"),), Span(""), 2, COLUMN)
+        elif answers:
+            yield from field("", ", ".join(map(inert.line, answers)))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -175,6 +175,7 @@ class _Index:
             asked=asked,
             executions=self._all(ids),
             key=self.sent[ids[-1]].key if ids else "",
+            choices=call.question.choices if call.question else (),
         )
 
     def _end_of(
@@ -316,5 +317,6 @@ def _execution(scheduled: e.ActivityScheduled, parts: list[_Part]) -> Execution:
 _RULED: dict[Choice | None, CallState] = {
     Choice.REJECT: "rejected",
     Choice.HAPPENED: "ok",
+    Choice.ANSWER: "ok",
     Choice.GIVE_UP: "unknown",
 }

@@ -64,8 +64,8 @@ _OUR_NAMES: Final = re.compile(
 )
 
 
-def command(request_id: str, choice: Choice) -> str:
-    """The command that makes this choice."""
+def command(request_id: str, choice: Choice, answer: str = "") -> str:
+    """The command that makes this choice. `answer`: to a question."""
     shown = quoted(request_id)
     match choice:
         case Choice.APPROVE:
@@ -74,5 +74,8 @@ def command(request_id: str, choice: Choice) -> str:
             return f"perdure reject {shown} --reason '...'"
         case Choice.HAPPENED:
             return f"perdure answer {shown} happened --result '...'"
+        case Choice.ANSWER:
+            words = shlex.quote(inert.line(answer)) if answer else "'...'"
+            return f"perdure answer {shown} {words}"
         case _:
             return f"perdure answer {shown} {choice}"
