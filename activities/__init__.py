@@ -28,12 +28,14 @@ def activities(
     outputs = Outputs(store) if store else None
     if outputs:
         agents = {name: that_reads_on(agent, outputs) for name, agent in agents.items()}
+    decisions = Decisions(grant_key)
     models, tools = Models(agents, journal, store is not None), Tools(agents, journal, grant_key, outputs)
     return [
         models.call_model,
         tools.run_tool,
         tools.probe_tool,
-        Decisions(grant_key).check_decision,
+        decisions.check_decision,
+        decisions.check_steering,
         Compactions(journal).compact_transcript,
         Exports(store).export_segment,
     ]

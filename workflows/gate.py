@@ -152,17 +152,17 @@ class Gate:
         if earlier := self._settled.get(decision.request):
             if earlier.choice is not decision.choice:
                 said = f"{earlier.choice} by {earlier.by!r} at {earlier.decided.isoformat(timespec='seconds')}"
-                raise _refusal("AlreadyDecided", f"request {decision.request!r} was decided before: {said}")
+                raise refusal("AlreadyDecided", f"request {decision.request!r} was decided before: {said}")
             return
         waiting = self._find(decision.request)
         if waiting is None:
-            raise _refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
+            raise refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
         request = waiting.request
         if decision.choice not in CHOICES[request.kind]:
             fit = ", ".join(CHOICES[request.kind])
-            raise _refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
+            raise refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
         if decision.choice is Choice.APPROVE and decision.digest != request.digest:
-            raise _refusal(
+            raise refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
             )
         if decision.choice is Choice.ANSWER:
@@ -180,14 +180,14 @@ class Gate:
             self.refuse_unfit(decision)  # now that its choices are known
             checked = await self._check(decision, waiting)
             if self._find(decision.request) is not waiting:
-                raise _refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
+                raise refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
             return self._settle(decision, checked, waiting)
 
     async def _check(self, decision: Decision, waiting: "_Waiting") -> Checked:
         asked = CheckDecision(decision=decision, request=waiting.request, key=waiting.key)
         checked = await calls.check_decision(asked, f"check-{self._number()}-{decision.request}")
         if not checked.accepted:
-            raise _refusal("NotAllowed", checked.why)
+            raise refusal("NotAllowed", checked.why)
         return checked
 
     def _settle(self, decision: Decision, checked: Checked, waiting: "_Waiting") -> Settled:
@@ -205,10 +205,10 @@ class Gate:
 
 def _refuse_no_answer(decision: Decision, choices: tuple[str, ...]) -> None:
     if not decision.result.strip():
-        raise _refusal("NoAnswer", "an answer needs words (result); to give none, reject the question")
+        raise refusal("NoAnswer", "an answer needs words (result); to give none, reject the question")
     if choices and decision.result not in choices:
         fit = ", ".join(map(repr, choices))
-        raise _refusal("NoAnswer", f"{decision.result[:100]!r} is none of the answers that may be given: {fit}")
+        raise refusal("NoAnswer", f"{decision.result[:100]!r} is none of the answers that may be given: {fit}")
 
 
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:
@@ -222,5 +222,6 @@ def _new_id() -> str:
     return f"{workflow.random().getrandbits(32):08x}"
 
 
-def _refusal(kind: str, why: str) -> ApplicationError:
+def refusal(kind: str, why: str) -> ApplicationError:
+    """Why an operator's word is not taken."""
     return ApplicationError(why, type=kind, non_retryable=True)

@@ -10,6 +10,7 @@ sent:   ok, error     -> observation
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from temporalio import workflow
@@ -39,10 +40,16 @@ _SENDINGS_IN_VAIN = 5  # that never reached the tool, before a person is asked; 
 _SENDINGS_UNDONE = 2  # after which the probe said that nothing happened; then the model is told
 
 
-class Settling:
-    """The way of one call. Each sending to a worker has an activity id of its own."""
+MayStart = Callable[[], Awaitable[None]]
 
-    def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent) -> None:
+
+class Settling:
+    """The way of one call. Each sending to a worker has an activity id of its own, and waits until it `may_start`."""
+
+    def __init__(
+        self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent, may_start: MayStart
+    ) -> None:
+        self._may_start = may_start
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
         root = workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
@@ -129,6 +136,7 @@ class Settling:
         """Send the call to a worker until one tells what came of it."""
         in_vain = 0
         while True:
+            await self._may_start()
             self.gate.refuse_when_closed()
             activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._sendings}" if self._sendings else "")
             self._sendings += 1

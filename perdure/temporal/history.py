@@ -13,7 +13,18 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from perdure.core.contracts import DECIDE, STANDING, WAITING_PREFIX, Decision, Request, Settled, Standing, Start
+from perdure.core.contracts import (
+    DECIDE,
+    STANDING,
+    STEER,
+    WAITING_PREFIX,
+    Decision,
+    Request,
+    Settled,
+    Standing,
+    Start,
+    Steering,
+)
 from perdure.traces import events as e
 
 _Payloads = Iterable[Payload]
@@ -179,6 +190,8 @@ async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
 
 async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_execution_signaled_event_attributes
+    if a.signal_name == STEER:
+        return await _steering(d, event, a.input.payloads, "signal", a.identity)
     if a.signal_name != DECIDE or not (decision := _decision(await d.value(a.input.payloads))):
         return None
     return e.DecisionReceived(event.event_id, _at(event), decision, "signal", a.identity)
@@ -187,6 +200,8 @@ async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:
 async def _update_accepted(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_execution_update_accepted_event_attributes
     request = a.accepted_request
+    if request.input.name == STEER:
+        return await _steering(d, event, request.input.args.payloads, "update", request.meta.identity)
     if request.input.name != DECIDE or not (decision := _decision(await d.value(request.input.args.payloads))):
         return None
     d.deciding[event.event_id] = decision.id
@@ -203,6 +218,14 @@ async def _update_completed(d: Decoder, event: HistoryEvent) -> e.Event | None:
         return e.DecisionAnswered(event.event_id, _at(event), decision_id, refused=message)
     settled = Settled.model_validate(await d.value(a.outcome.success.payloads))
     return e.DecisionAnswered(event.event_id, _at(event), decision_id, settled=settled)
+
+
+async def _steering(d: Decoder, event: HistoryEvent, payloads: _Payloads, via: str, by: str) -> e.Event | None:
+    try:
+        steering = Steering.model_validate(await d.value(payloads))
+    except ValueError:
+        return None  # the run dropped it, too
+    return e.SteeringReceived(event.event_id, _at(event), steering, via, by)
 
 
 def _decision(raw: Any) -> Decision | None:

@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
-from typing import Self
+from typing import Self, TypeVar
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
@@ -42,6 +42,7 @@ from perdure.core.contracts import (
     RUN_TOOL,
     STANDING,
     STATE_ATTRIBUTE,
+    STEER,
     TASK_QUEUE,
     WAITING_PREFIX,
     Decision,
@@ -51,6 +52,8 @@ from perdure.core.contracts import (
     Settled,
     Standing,
     Start,
+    Steered,
+    Steering,
 )
 from perdure.core.runs import (
     AlreadyDecidedError,
@@ -58,6 +61,7 @@ from perdure.core.runs import (
     RunNotFoundError,
     RunRow,
     Started,
+    SteeringRefusedError,
     UnreachableError,
     check_start,
 )
@@ -70,6 +74,8 @@ from perdure.temporal.workers import served, workers
 from perdure.traces.events import ActivityStarted, Event
 from perdure.traces.turns import trace
 
+A = TypeVar("A", Settled, Steered)
+
 _log = logging.getLogger("perdure")
 
 _AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
@@ -77,6 +83,9 @@ _PATIENCE = timedelta(seconds=10)  # for an update's answer, before the decision
 _LOOK_AGAIN = 1.0  # seconds between looks at attempts that the history does not show yet
 _RECONNECT = 1.0
 _OURS = f"WorkflowType = '{RUN}' AND ExecutionStatus != 'ContinuedAsNew'"  # of a run, the segment it is in
+
+# States that the search attribute tells while a run is open. Either may have requests that wait.
+_PUBLISHED = (RunState.WAITING, RunState.PAUSED)
 
 _CLOSED = {
     WorkflowExecutionStatus.FAILED: RunState.FAILED,
@@ -169,7 +178,7 @@ class Runs:
         wanted = [_OURS]
         if agent:
             wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
-        if state and (state in FINAL_STATES or state is RunState.WAITING):
+        if state and (state in FINAL_STATES or state in _PUBLISHED):
             wanted.append(_state_query(state))
         elif state:
             wanted.append("ExecutionStatus = 'Running'")
@@ -255,7 +264,7 @@ class Runs:
 
     async def _waiting(self) -> AsyncIterator[tuple[RunRow, Request]]:
         """All that waits, however much it is."""
-        query = f"{_OURS} AND {_state_query(RunState.WAITING)}"
+        query = f"{_OURS} AND ({' OR '.join(f'({_state_query(state)})' for state in _PUBLISHED)})"
         with _reaching():
             async for execution in self._client.list_workflows(query):
                 row = await self._row(execution)
@@ -400,21 +409,40 @@ class Runs:
             DecisionRefusedError: the run did not take it; the text says why, and who was first.
             RunNotFoundError: there is no such run, or it has ended.
         """
+        try:
+            return await self._updated(run_id, DECIDE, decision, Settled)
+        except WorkflowUpdateFailedError as refused:
+            raise DecisionRefusedError(str(refused.cause)) from None
+
+    async def steer(self, run_id: str, steering: Steering) -> Steered | None:
+        """Say something to a run, pause or resume it. None: no worker answered in time, so it is left as a signal.
+
+        The same word twice (by its id) is harmless.
+
+        Raises:
+            SteeringRefusedError: the run did not take it; the text says why.
+            RunNotFoundError: there is no such run, or it has ended.
+        """
+        try:
+            return await self._updated(run_id, STEER, steering, Steered)
+        except WorkflowUpdateFailedError as refused:
+            raise SteeringRefusedError(str(refused.cause)) from None
+
+    async def _updated(self, run_id: str, name: str, word: Decision | Steering, answer: type[A]) -> A | None:
+        """The answer to an update; None: it was left as a signal."""
         run_id = (await self.find(run_id)).run_id
         handle = self._client.get_workflow_handle(run_id)
         try:
             with _reaching(run_id):
-                settled: Settled = await handle.execute_update(
-                    DECIDE, decision, id=decision.id, result_type=Settled, rpc_timeout=_PATIENCE
+                answered: A = await handle.execute_update(
+                    name, word, id=word.id, result_type=answer, rpc_timeout=_PATIENCE
                 )
-                return settled
-        except WorkflowUpdateFailedError as refused:
-            raise DecisionRefusedError(str(refused.cause)) from None
+                return answered
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             if (task := asyncio.current_task()) and task.cancelling():
                 raise asyncio.CancelledError from None  # the caller went away; that is no slow worker
             with _reaching(run_id):
-                await handle.signal(DECIDE, decision)
+                await handle.signal(name, word)
             return None
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None:
@@ -443,7 +471,7 @@ class Runs:
 
     async def _current_row(self, execution: WorkflowExecution) -> RunRow:
         row = await self._row(execution)
-        if row.state in FINAL_STATES or row.state is RunState.WAITING:
+        if row.state in FINAL_STATES or row.state in _PUBLISHED:
             return row
         with _reaching(execution.id):
             handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
@@ -460,6 +488,7 @@ class Runs:
             requests=standing.requests if execution.close_time is None else (),
             outcome=standing.outcome,
             segment_id=execution.run_id,
+            paused=standing.paused if execution.close_time is None else None,
         )
 
 
@@ -491,6 +520,8 @@ def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
     described = execution.raw_description if isinstance(execution, WorkflowExecutionDescription) else None
     if described and described.workflow_extended_info.cancel_requested:
         return RunState.CANCELLING
+    if standing.paused:
+        return RunState.PAUSED
     if standing.requests:
         return RunState.WAITING
     if described and any(each.activity_type.name == RUN_TOOL for each in described.pending_activities):
@@ -499,8 +530,8 @@ def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
 
 
 def _state_query(state: RunState) -> str:
-    if state is RunState.WAITING:
-        return f"{STATE_ATTRIBUTE} = 'waiting' AND ExecutionStatus = 'Running'"
+    if state in _PUBLISHED:
+        return f"{STATE_ATTRIBUTE} = '{state}' AND ExecutionStatus = 'Running'"
     closed = [status.name.title().replace("_", "") for status, final in _CLOSED.items() if final is state]
     ended = " OR ".join([f"{STATE_ATTRIBUTE} = '{state}'", *(f"ExecutionStatus = '{name}'" for name in closed)])
     return f"({ended})"

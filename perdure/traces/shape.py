@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from perdure.core.contracts import Choice, Effect, Outcome, Request, RunState, Stop, Usage, Verdict
+from perdure.core.contracts import Choice, Effect, Outcome, Request, RunState, Steer, Steered, Stop, Usage, Verdict
 from perdure.core.messages import Part
 from perdure.traces.figures import Figure
 
@@ -49,6 +49,26 @@ class Ruling:
     accepted: bool | None = None
     verified: bool = False
     why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """An operator's word to a run that did not ask. `accepted` is None while it is checked, or if it changed nothing.
+
+    `turn`: before which the model heard it; None while it has not, and of pauses.
+    """
+
+    id: str
+    steer: Steer
+    by: str
+    text: str
+    at: datetime
+    via: str  # "update" | "signal"
+    client: str  # what the client calls itself
+    accepted: bool | None = None
+    verified: bool = False
+    why_not: str = ""
+    turn: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +130,7 @@ class TracedTurn:
     calls: tuple[TracedCall, ...]
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
+    said: tuple[Spoken, ...] = ()  # by operators, heard before it
 
     @property
     def took(self) -> float | None:
@@ -161,6 +182,8 @@ class Trace:
     last: datetime  # of the newest event
     events: int
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
+    spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
+    paused: Steered | None = None
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState
+from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState, Steer, Steered
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
-from perdure.traces.shape import Asked, Execution, Ruling, Trace, TracedCall, TracedTurn
+from perdure.traces.shape import Asked, Execution, Ruling, Spoken, Trace, TracedCall, TracedTurn
 from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
@@ -99,9 +99,33 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
+    if trace.paused:
+        why = f": {inert.line(trace.paused.text)}" if trace.paused.text else ""
+        yield from field("paused", f"by {_by(trace.paused)}, {view.stamp(trace.paused.at)}{why}", "warn", "warn")
+    for each in trace.spoken:
+        if each.turn is None and not (trace.paused and trace.paused.id == each.id):
+            yield from spoken(each, trace, view)
     for suspension in trace.suspensions:
         if not suspension.over:
             yield from suspended(suspension.message, suspension.worker)
+
+
+def spoken(word: Spoken, trace: Trace, view: View) -> Iterator[Line]:
+    """What an operator said, and what became of it."""
+    text = f": {inert.block(word.text, view.limit)}" if word.text else ""
+    became = ""
+    if word.accepted is False:
+        became = f" — not accepted: {inert.line(word.why_not)}"
+    elif word.steer is Steer.SAY and word.turn is None:
+        became = " — not heard: the run ended first" if trace.outcome else " — not heard yet"
+    yield from field(SPOKEN[word.steer], f"by {_by(word)}, {clock.stamp(word.at, view.zone)}{text}{became}", "ask")
+
+
+def _by(word: Spoken | Steered) -> str:
+    return f"{inert.line(word.by)} ({'verified' if word.verified else 'unverified'})"
+
+
+SPOKEN: Final = {Steer.SAY: "said", Steer.PAUSE: "paused", Steer.RESUME: "resumed"}
 
 
 def suspended(message: str, worker: str) -> Iterator[Line]:
@@ -122,6 +146,8 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
     facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
+    for word in turn.said:
+        yield from spoken(word, trace, view)
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     NEEDS_PERSON,
     NOT_RUN,
     PROBE_TOOL,
@@ -22,6 +23,7 @@ from perdure.core.contracts import (
     CallModel,
     CheckDecision,
     Checked,
+    CheckSteering,
     Choice,
     Ending,
     Observation,
@@ -88,6 +90,7 @@ class _Index:
         self.sent = {**self._inputs(RUN_TOOL, RunTool), **self._inputs(PROBE_TOOL, RunTool)}
         self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
         self.asked = asking.asked(events, self._checks())
+        self.spoken = asking.spoken(events, self._checked_words(), self.asks.values())
         self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
         by_call = [id for id in self.scheduled if id in self.sent]
         self.sent_for = _grouped(by_call, lambda id: (self.turn_of.get(self.sent[id].turn_id), self.sent[id].call))
@@ -128,6 +131,11 @@ class _Index:
         found = ((asked.decision.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
         return {decision_id: checked for decision_id, checked in found if checked}
 
+    def _checked_words(self) -> dict[str, Checked]:
+        checks = self._inputs(CHECK_STEERING, CheckSteering)
+        found = ((asked.steering.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
+        return {steering_id: checked for steering_id, checked in found if checked}
+
     # --- turns and calls ----------------------------------------------------------------------------------------------
 
     def turns(self) -> tuple[TracedTurn, ...]:
@@ -145,7 +153,7 @@ class _Index:
             started=self.scheduled[ids[0]].at,
             ended=self._last(answered).ended,
             model=turn.model if turn else "",
-            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
+            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note" and not ref.id),
             claims=tuple(part for part in parts if part.kind != "call" or (turn and turn.stop is Stop.UNREAD)),
             stop=turn.stop if turn else None,
             answer=turn.answer if turn else "",
@@ -153,6 +161,7 @@ class _Index:
             calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
+            said=tuple(each for each in self.spoken if each.turn == number),
         )
 
     def _call(self, turn: int, call: AdmittedCall) -> TracedCall:
@@ -240,6 +249,8 @@ class _Index:
             last=max(event.at for event in self.events),
             events=len(self.events),
             turns_gone=self.before.turn,
+            spoken=self.spoken,
+            paused=self.standing.paused if outcome is None else None,
         )
 
     def _opening(self) -> Opening | None:
@@ -264,6 +275,8 @@ class _Index:
     def _standing_state(self, cancelling: Cancelling | None) -> RunState:
         if cancelling:
             return RunState.CANCELLING
+        if self.standing.paused:
+            return RunState.PAUSED
         if any(asked.until is None for asked in self.asked):
             return RunState.WAITING
         acting = any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))

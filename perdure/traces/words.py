@@ -16,7 +16,7 @@ COLUMN: Final = 11
 TONES: Final[dict[str, Style]] = {
     **dict.fromkeys(("answered", "ok"), "ok"),
     **dict.fromkeys(("failed", "refused", "error", "unknown", "rejected", "not_run", "stuck"), "bad"),
-    **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
+    **dict.fromkeys(("limited", "cancelled", "cancelling", "paused"), "warn"),
     **dict.fromkeys(("waiting", "approval"), "ask"),
 }
 
