@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
+from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled, Steered, Steering
 from perdure.core.runs import (
     AgentNotServedError,
     AlreadyDecidedError,
@@ -11,6 +11,7 @@ from perdure.core.runs import (
     RunNotFoundError,
     RunRow,
     Started,
+    SteeringRefusedError,
     UnreachableError,
 )
 from perdure.traces.events import Event
@@ -23,6 +24,7 @@ __all__ = [
     "RunRow",
     "RunsPort",
     "Started",
+    "SteeringRefusedError",
     "UnreachableError",
 ]
 
@@ -52,6 +54,10 @@ class RunsPort(Protocol):
     async def result(self, run_id: str) -> Outcome: ...
     async def decide(self, run_id: str, decision: Decision) -> Settled | None:
         """None: no worker answered in time; the decision is left for the next one. Raises DecisionRefusedError."""
+        ...
+
+    async def steer(self, run_id: str, steering: Steering) -> Steered | None:
+        """None: no worker answered in time; the word is left for the next one. Raises SteeringRefusedError."""
         ...
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None: ...

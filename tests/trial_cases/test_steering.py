@@ -150,7 +150,7 @@ async def test_a_flood_of_words_leaves_only_the_first_few(stage: StageOf, looks:
             await desk.steer_by_signal(run_id, Steer.SAY, f"<word {number}>")
         while await _checks(desk, run_id) < 10:
             await asyncio.sleep(0.05)
-        with pytest.raises(SteeringRefusedError, match="not heard yet|being checked"):
+        with pytest.raises(SteeringRefusedError, match=r"not heard yet|being checked"):
             await desk.steer(run_id, Steer.SAY, "one more")
         assert await _checks(desk, run_id) == 10
         gateway.open.set()
