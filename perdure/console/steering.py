@@ -1,4 +1,4 @@
-"""Verbs that steer a run which did not ask: say, pause, resume."""
+"""Verbs that steer a run which did not ask: say, pause, resume, retry."""
 
 from typing import Annotated
 from uuid import uuid4
@@ -11,6 +11,7 @@ from perdure.console.desk import Desk, desk
 from perdure.console.naming import at_most
 from perdure.console.port import SteeringRefusedError
 from perdure.console.reading import OutputOption, RunArgument
+from perdure.console.running import tell_unserved
 from perdure.console.screen import Output
 from perdure.core import inert
 from perdure.core.contracts import FINAL_STATES, MOST_SAID, Steer, Steered, Steering
@@ -27,7 +28,7 @@ IdOption = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    for verb in (say, pause, resume):
+    for verb in (say, pause, resume, retry):
         app.command(rich_help_panel="Decide")(verb)
 
 
@@ -83,6 +84,37 @@ def resume(
     """
     at = desk(context)
     at.do(_steer(at, run, Steer.RESUME, reason, None, by, output))
+
+
+def retry(
+    context: typer.Context,
+    run: RunArgument,
+    reason: WhyOption = "",
+    by: ByOption = "",
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Take a failed run on from where it failed, under the same id.
+
+    \b
+    perdure retry order-17 --reason 'the key is renewed'
+
+    What was observed stays observed. What was under way is handed to a worker again: idempotent calls with the same key;
+    of those that may be done once you are asked, or, if they would be sent anew, nothing is retried. What waited is
+    asked anew.
+    """
+    at = desk(context)
+    at.do(_retry(at, run, reason, by or at.operator, output))
+
+
+async def _retry(at: Desk, run: str, reason: str, by: str, output: Output) -> int:
+    runs = await at.world.runs()
+    row = await runs.find(run)
+    await runs.retry(row.run_id, by=by, reason=reason)
+    if output is not Output.TEXT:
+        at.screen.data([{"run_id": row.run_id, "asked": "retry", "by": by, "reason": reason}], output, one=True)
+    at.screen.hint("it goes on:", text.next_command("watch", row.run_id))
+    await tell_unserved(at, runs)
+    return exits.DONE
 
 
 async def _steer(at: Desk, run: str, steer: Steer, words: str, word_id: str | None, by: str, output: Output) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType, TimeoutType
+from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
@@ -26,6 +26,8 @@ from perdure.core.contracts import (
     Steering,
 )
 from perdure.traces import events as e
+
+_RETRIED = "perdure retry by "  # begins the reason of a reset that is a retry: who it was, and why
 
 _Payloads = Iterable[Payload]
 
@@ -243,9 +245,24 @@ async def _cancel_requested(d: Decoder, event: HistoryEvent) -> e.Event:
 async def _task_failed(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_task_failed_event_attributes
     _, message = await d.failure(a.failure)
+    if a.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+        return _retried(event, message)
     if not message:
-        return None  # a reset leaves one without a failure
+        return None
     return e.WorkflowTaskFailed(event.event_id, _at(event), cause=str(a.cause), message=message, worker=a.identity)
+
+
+def retry_told(by: str, reason: str) -> str:
+    """The reason of a reset that is a retry."""
+    return f"{_RETRIED}{by.replace(': ', ' ')}: {reason}"
+
+
+def _retried(event: HistoryEvent, reason: str) -> e.Event | None:
+    """A retry of ours; any other reset tells an operator nothing."""
+    if not reason.startswith(_RETRIED):
+        return None
+    by, _, why = reason.removeprefix(_RETRIED).partition(": ")
+    return e.RunRetried(event.event_id, _at(event), by, why)
 
 
 def _ended(status: str, attributes: str) -> "_Reader":

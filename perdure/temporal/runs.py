@@ -11,8 +11,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from typing import Self, TypeVar
 
+from temporalio.api.common.v1 import WorkflowExecution as Execution
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -69,7 +71,8 @@ from perdure.store import Store
 from perdure.temporal import kept
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import running
-from perdure.temporal.history import Decoder, decoded, moment
+from perdure.temporal.history import Decoder, decoded, moment, retry_told
+from perdure.temporal.retrying import point_before_failure, refuse_what_might_be_repeated
 from perdure.temporal.workers import served, workers
 from perdure.traces.events import ActivityStarted, Event
 from perdure.traces.turns import trace
@@ -185,7 +188,15 @@ class Runs:
         with _reaching():
             found = await self._newest(" AND ".join(wanted), limit)
         rows = await asyncio.gather(*(self._current_row(execution) for execution in found))
-        return [row for row in rows if state in (None, row.state)]
+        gone_on = await asyncio.gather(*map(self._has_gone_on, rows))
+        return [row for row, gone in zip(rows, gone_on, strict=True) if state in (None, row.state) and not gone]
+
+    async def _has_gone_on(self, row: RunRow) -> bool:
+        """Whether a failed run was retried since: it is listed as what it is now."""
+        if row.state is not RunState.FAILED:
+            return False
+        with _reaching(row.run_id):
+            return (await self._client.get_workflow_handle(row.run_id).describe()).run_id != row.segment_id
 
     async def _newest(self, query: str, limit: int) -> Sequence[WorkflowExecution]:
         """Those started last. The server gives open ones by start, then ended ones by *end*, each newest first.
@@ -444,6 +455,32 @@ class Runs:
             with _reaching(run_id):
                 await handle.signal(name, word)
             return None
+
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        """Take a failed run on from where it failed, under the same id. What was observed stays observed.
+
+        Raises:
+            SteeringRefusedError: it has not failed, or a call might be done twice; the text says which.
+            RunNotFoundError: there is no such run.
+        """
+        row = await self.find(run_id)
+        if row.state is not RunState.FAILED or row.ended is None:
+            raise SteeringRefusedError(f"run {row.run_id!r} has not failed: it is {row.state}. Nothing was retried")
+        with _reaching(row.run_id):
+            handle = self._client.get_workflow_handle(row.run_id, run_id=row.segment_id)
+            raw = (await handle.fetch_history()).events
+            told = await decoded(self._client.data_converter, row.run_id, raw)
+            point = point_before_failure(raw, told)
+            refuse_what_might_be_repeated(await self.events(row.run_id), told, point)
+            await self._client.workflow_service.reset_workflow_execution(
+                ResetWorkflowExecutionRequest(
+                    namespace=self._client.namespace,
+                    workflow_execution=Execution(workflow_id=row.run_id, run_id=row.segment_id),
+                    reason=retry_told(by, reason),
+                    workflow_task_finish_event_id=point,
+                    request_id=f"retry-{row.segment_id}",
+                )
+            )
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None:
         """Ask a run to stop: its tools are told, and it ends when all of them have.

@@ -281,6 +281,14 @@ class History:
         if steering.steer is not Steer.SAY:
             self._publish()
 
+    def retry(self, by: str, reason: str) -> None:
+        """The failed run is set back to before it ended."""
+        while isinstance(self.events[-1], e.RunEnded | e.StandingChanged):
+            self.events.pop()
+        self.outcome = None
+        self._add(e.RunRetried, by, reason)
+        self._publish()
+
     def cancel(self, by: str, reason: str) -> None:
         self._add(e.CancelRequested, by, reason)
 

@@ -178,6 +178,13 @@ class InMemoryRuns:
         word = steering.model_dump(include={"id", "steer", "by", "text"})
         return Steered(**word, at=history.now, again=again)
 
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        history = self._history(run_id)
+        if history.row().state is not RunState.FAILED:
+            raise SteeringRefusedError(f"run {run_id!r} has not failed: it is {history.row().state}")
+        history.retry(by, reason)
+        self._tell()
+
     async def cancel(self, run_id: str, *, reason: str = "") -> None:
         history = self._history(run_id)
         if history.outcome and history.outcome.state in FINAL_STATES:

@@ -101,6 +101,14 @@ class SteeringReceived(Event):
 
 
 @dataclass(frozen=True)
+class RunRetried(Event):
+    """An operator took the failed run on from here. `by` is unverified."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class CancelRequested(Event):
     by: str
     reason: str

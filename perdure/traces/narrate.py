@@ -94,6 +94,9 @@ class Narration:
             case e.SteeringReceived(steering=word):
                 told = f": {inert.block(word.text, self._limit)}" if word.text else ""
                 yield from self._said(event, text.SPOKEN[word.steer], f"by {inert.line(word.by)}{told}", "ask")
+            case e.RunRetried():
+                why = f": {inert.line(event.reason)}" if event.reason else ""
+                yield from self._said(event, "retried", f"by {inert.line(event.by)}{why}", "ask")
             case e.CancelRequested():
                 why = f": {inert.line(event.reason)}" if event.reason else ""
                 yield from self._said(event, "cancel", f"asked by {inert.line(event.by)}{why}", "warn")

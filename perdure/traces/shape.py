@@ -156,6 +156,15 @@ class Cancelling:
 
 
 @dataclass(frozen=True)
+class Retried:
+    """A failed run was taken on from where it failed."""
+
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Trace:
     """A run, whole. `waiting` is what waits for a person now; `unsupported` the answer's figures nothing observed."""
 
@@ -184,6 +193,7 @@ class Trace:
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
     spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
     paused: Steered | None = None
+    retried: tuple[Retried, ...] = ()
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

@@ -99,12 +99,15 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
+    for each in trace.retried:
+        why = f": {inert.line(each.reason)}" if each.reason else ""
+        yield from field("retried", f"by {inert.line(each.by)} (unverified), {view.stamp(each.at)}{why}", "ask")
     if trace.paused:
         why = f": {inert.line(trace.paused.text)}" if trace.paused.text else ""
         yield from field("paused", f"by {_by(trace.paused)}, {view.stamp(trace.paused.at)}{why}", "warn", "warn")
-    for each in trace.spoken:
-        if each.turn is None and not (trace.paused and trace.paused.id == each.id):
-            yield from spoken(each, trace, view)
+    for word in trace.spoken:
+        if word.turn is None and not (trace.paused and trace.paused.id == word.id):
+            yield from spoken(word, trace, view)
     for suspension in trace.suspensions:
         if not suspension.over:
             yield from suspended(suspension.message, suspension.worker)

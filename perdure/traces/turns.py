@@ -48,6 +48,7 @@ from perdure.traces.shape import (
     CallState,
     Cancelling,
     Execution,
+    Retried,
     Suspension,
     Trace,
     TracedCall,
@@ -251,6 +252,7 @@ class _Index:
             turns_gone=self.before.turn,
             spoken=self.spoken,
             paused=self.standing.paused if outcome is None else None,
+            retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
         )
 
     def _opening(self) -> Opening | None:

@@ -65,6 +65,23 @@ def test_nothing_can_be_said_to_a_run_that_has_ended(waiting: Console, verb: tup
     assert "has ended: answered" in done.stderr
 
 
+def test_a_failed_run_goes_on_and_says_who_took_it_on(console: Console) -> None:
+    console("start", "still_stuck", "Hello.", "--id", "hello-1")
+    console("answer", "57ac", "stop")
+    assert console("show", "hello-1").stdout.splitlines()[0].endswith("failed")
+    done = console("retry", "hello-1", "--reason", "the key is new", "--by", "bob")
+    assert done.exit_code == exits.DONE
+    shown = console("show", "hello-1").stdout
+    assert "failed" not in shown.splitlines()[0]
+    assert "retried  by bob (unverified)" in shown
+    assert "the key is new" in shown
+
+
+def test_what_has_not_failed_is_not_retried(waiting: Console) -> None:
+    done = waiting("retry", "leave")
+    assert (done.exit_code, "has not failed" in done.stderr) == (exits.NOT_TAKEN, True)
+
+
 def test_saying_nothing_is_a_wrong_usage(waiting: Console) -> None:
     assert waiting("say", "leave", " ").exit_code == exits.USAGE
     assert waiting("say", "leave", "x", "--id", "").exit_code == exits.USAGE
