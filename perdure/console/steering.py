@@ -98,9 +98,9 @@ def retry(
     \b
     perdure retry order-17 --reason 'the key is renewed'
 
-    What was observed stays observed. What was under way is handed to a worker again: idempotent calls with the same key;
-    of those that may be done once you are asked, or, if they would be sent anew, nothing is retried. What waited is
-    asked anew.
+    What was observed stays observed. What was under way is handed to a worker again, idempotent calls with the same
+    key; you are asked about those that may be done once, and if one would be sent anew, nothing is retried. What waited
+    is asked anew.
     """
     at = desk(context)
     at.do(_retry(at, run, reason, by or at.operator, output))
