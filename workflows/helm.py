@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from perdure.core.contracts import CheckSteering, Course, Ref, State, Steer, Steered, Steering
 from perdure.core.course import MOST_UNHEARD, heard, steered
@@ -18,6 +19,7 @@ from workflows.gate import refusal
 
 _MOST_WHY: Final = 300  # characters of the reason for a pause: it stands in every list
 _MOST_AT_ONCE: Final = 20  # words being checked, or waiting for it
+_MOST_A_TURN: Final = 100  # words that are checked before the model takes a turn, or a new segment begins
 
 
 class Helm:
@@ -31,6 +33,7 @@ class Helm:
         self._ended, self._changed, self._number = ended, changed, number
         self._lock = asyncio.Lock()
         self._arrived = self._taken = 0
+        self._checks = 0  # since the latest turn
 
     def into(self, state: State) -> State:
         """The state with the course as it is now."""
@@ -55,6 +58,7 @@ class Helm:
     def heard(self, since: tuple[Ref, ...]) -> None:
         """The model has taken a turn on `since`."""
         self.course = heard(self.course, since)
+        self._checks = 0
 
     def refuse_unfit(self, steering: Steering) -> None:
         """Raise what is wrong with a word, as far as the run itself can tell. Changes nothing.
@@ -68,8 +72,12 @@ class Helm:
 
     def _refuse_unfit(self, steering: Steering) -> None:
         if self._ended():
-            raise refusal("TooLate", "the run has ended or is about to: nothing more is heard")
-        if steering.steer is not Steer.SAY or steering.id in self.course.known:
+            raise _too_late()
+        if self._before(steering):
+            return
+        if self._checks >= _MOST_A_TURN and steering.steer is not Steer.RESUME:  # who paused it must not keep it so
+            raise refusal("TooMuch", f"{_MOST_A_TURN} words have come since the latest turn: wait for the next")
+        if steering.steer is not Steer.SAY:
             return
         if not steering.text.strip():
             raise refusal("NothingSaid", "there are no words in what is said")
@@ -89,10 +97,12 @@ class Helm:
         self._refuse_unfit(steering)
         if before := self._before(steering):
             return before
+        self._checks += 1
         checked = await calls.check_steering(CheckSteering(steering=steering), f"steer-{self._number()}")
         if not checked.accepted:
             raise refusal("NotAllowed", checked.why)
-        self._refuse_unfit(steering)  # the run may have ended meanwhile
+        if self._ended():  # meanwhile
+            raise _too_late()
         by = Steered(
             id=steering.id,
             steer=steering.steer,
@@ -115,3 +125,7 @@ class Helm:
             word = steering.model_dump(include={"id", "steer", "by", "text"})
             return Steered(**word, at=workflow.now(), again=True)
         return None
+
+
+def _too_late() -> ApplicationError:
+    return refusal("TooLate", "the run has ended or is about to: nothing more is heard")

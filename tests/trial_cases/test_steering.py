@@ -158,6 +158,27 @@ async def test_a_flood_of_words_leaves_only_the_first_few(stage: StageOf, looks:
         assert [n for n in range(40) if f"<word {n}>" in desk.heard()] == list(range(10))
 
 
+async def test_who_pauses_without_end_cannot_keep_a_run_from_being_resumed(
+    stage: StageOf, looks: object, gateway: Gateway
+) -> None:
+    async with stage([call("look"), say("done")], [looks]) as desk:
+        run_id = await desk.start()
+        await gateway.reached.wait()
+        for _ in range(49):
+            await desk.steer(run_id, Steer.PAUSE, by="eve")
+            await desk.steer(run_id, Steer.RESUME, by="eve")
+        await desk.steer(run_id, Steer.PAUSE, by="eve")
+        await desk.steer(run_id, Steer.SAY, "Stay so.", by="eve")
+        with pytest.raises(SteeringRefusedError, match="since the latest turn"):
+            await desk.steer(run_id, Steer.SAY, "Stay so.", by="eve")
+        await desk.steer(run_id, Steer.RESUME)
+        with pytest.raises(SteeringRefusedError, match="since the latest turn"):
+            await desk.steer(run_id, Steer.PAUSE, by="eve")
+        assert await _checks(desk, run_id) == 101
+        gateway.open.set()
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+
+
 @pytest.mark.parametrize("junk", [None, 7, {"id": "x"}, {"id": "x", "steer": "sell", "by": "eve"}, "say"])
 async def test_a_signal_that_is_no_word_changes_nothing(
     stage: StageOf, looks: object, gateway: Gateway, junk: object
