@@ -123,7 +123,7 @@ class Runs:
         """Start a run. With a `run_id` of your business (an invoice's number), at most one run ever has it.
 
         A second start with the same id returns the first run, running or ended however it did (also failed): nothing
-        is started. To try again after a failure, choose another id.
+        is started. After a failure, `retry` it, or choose another id.
 
         Raises:
             StartRefusedError: agent, task or id are empty, too long, or no text.
