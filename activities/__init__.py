@@ -33,11 +33,13 @@ def activities(
     files = Files(store)
     models = Models(agents, journal, files, store is not None)
     tools = Tools(agents, journal, grant_key, outputs, files)
+    decisions = Decisions(grant_key)
     return [
         models.call_model,
         tools.run_tool,
         tools.probe_tool,
-        Decisions(grant_key).check_decision,
+        decisions.check_decision,
+        decisions.check_steering,
         Compactions(journal).compact_transcript,
         Exports(store).export_segment,
     ]

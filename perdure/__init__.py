@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
     from perdure.tools.agents import Budget as Budget
+    from perdure.tools.builtin import ask_operator as ask_operator
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
     from perdure.tools.declare import NOT_DONE as NOT_DONE
@@ -29,6 +30,7 @@ _ROOMS = {  # name -> the module that defines it
     "Budget": "perdure.tools.agents",
     "NOT_DONE": "perdure.tools.declare",
     "UNSURE": "perdure.tools.declare",
+    "ask_operator": "perdure.tools.builtin",
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
     "Effect": "perdure.core.contracts",
@@ -53,6 +55,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "__version__",
+    "ask_operator",
     "calculator",
     "clock",
     "tool",

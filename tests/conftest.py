@@ -23,7 +23,7 @@ from temporalio.worker import Replayer, Worker
 
 import worker
 from perdure import Agent, Budget, Runs
-from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
+from perdure.core.contracts import CALL_MODEL, DECIDE, STEER, Choice, Decision, Outcome, Request, Steer, Steering
 from perdure.core.marking import unmarked
 from perdure.store import Store
 from perdure.temporal.connect import connect
@@ -135,6 +135,14 @@ class Stage:
         said = {"id": str(uuid.uuid4()), "by": "ann", "digest": request.digest, **more}
         decision = Decision(request=request.id, choice=choice, **said)
         await self.client.get_workflow_handle(run_id).signal(DECIDE, decision)
+
+    async def steer(self, run_id: str, steer: Steer, text: str = "", **more: Any) -> Any:
+        word = {"id": str(uuid.uuid4()), "by": "ann", **more}
+        return await self.runs.steer(run_id, Steering(steer=steer, text=text, **word))
+
+    async def steer_by_signal(self, run_id: str, steer: Steer, text: str = "", **more: Any) -> None:
+        word = {"id": str(uuid.uuid4()), "by": "ann", **more}
+        await self.client.get_workflow_handle(run_id).signal(STEER, Steering(steer=steer, text=text, **word))
 
     async def observations(self, run_id: str) -> list[str]:
         """What run_tool recorded, in the order of the history."""

@@ -73,6 +73,7 @@ _KINDS = {
     RequestKind.APPROVAL: "asks for approval",
     RequestKind.UNKNOWN: "unknown outcome",
     RequestKind.STUCK: "stuck",
+    RequestKind.QUESTION: "a question",
 }
 
 

@@ -22,6 +22,7 @@ from perdure.console.port import (
     DecisionRefusedError,
     RunNotFoundError,
     RunsPort,
+    SteeringRefusedError,
     UnreachableError,
 )
 from perdure.console.screen import Screen
@@ -118,7 +119,7 @@ class Desk:
             return asyncio.run(verb)
         except RunNotFoundError as error:
             return self._refused(error, exits.NOT_FOUND)
-        except (DecisionRefusedError, IdTakenError) as error:
+        except (DecisionRefusedError, IdTakenError, SteeringRefusedError) as error:
             return self._refused(error, exits.NOT_TAKEN)
         except UnreachableError as error:
             return self._refused(error, exits.UNREACHABLE)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
+from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled, Steered, Steering
 from perdure.core.runs import (
     AgentNotServedError,
     AlreadyDecidedError,
@@ -12,6 +12,7 @@ from perdure.core.runs import (
     RunNotFoundError,
     RunRow,
     Started,
+    SteeringRefusedError,
     UnreachableError,
 )
 from perdure.files import File
@@ -25,6 +26,7 @@ __all__ = [
     "RunRow",
     "RunsPort",
     "Started",
+    "SteeringRefusedError",
     "UnreachableError",
 ]
 
@@ -56,6 +58,14 @@ class RunsPort(Protocol):
     async def result(self, run_id: str) -> Outcome: ...
     async def decide(self, run_id: str, decision: Decision) -> Settled | None:
         """None: no worker answered in time; the decision is left for the next one. Raises DecisionRefusedError."""
+        ...
+
+    async def steer(self, run_id: str, steering: Steering) -> Steered | None:
+        """None: no worker answered in time; the word is left for the next one. Raises SteeringRefusedError."""
+        ...
+
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        """Take a failed run on. Raises SteeringRefusedError."""
         ...
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None: ...

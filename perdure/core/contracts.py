@@ -20,7 +20,9 @@ PROBE_TOOL: Final = "probe_tool"
 CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
 EXPORT_SEGMENT: Final = "export_segment"
+CHECK_STEERING: Final = "check_steering"
 DECIDE: Final = "decide"  # an update and a signal over one function
+STEER: Final = "steer"  # likewise
 
 MOST_SAID: Final = 4_000  # characters of an operator's own: they are recorded, and told to the model
 
@@ -50,6 +52,7 @@ class RunState(StrEnum):
     THINKING = "thinking"
     ACTING = "acting"
     WAITING = "waiting"
+    PAUSED = "paused"
     CANCELLING = "cancelling"
     ANSWERED = "answered"
     LIMITED = "limited"
@@ -171,6 +174,13 @@ class Stop(StrEnum):
     UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
 
 
+class Question(Wire):
+    """A call that no worker runs: it is put to a person, who answers with one of `choices`, or, without any, freely."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
 class Call(Wire):
     """One call of a turn as the workflow sees it: admitted, judged, without its arguments.
 
@@ -188,6 +198,7 @@ class Call(Wire):
     effect: Effect = Effect.ONCE
     timeout: float = 60.0
     probe: bool = False
+    question: Question | None = None
 
 
 class AdmittedCall(Call):
@@ -366,6 +377,7 @@ class RequestKind(StrEnum):
     APPROVAL = "approval"
     UNKNOWN = "unknown"  # a side effect's outcome
     STUCK = "stuck"  # something a person can mend
+    QUESTION = "question"  # the model asks a person: see Question
 
 
 class Choice(StrEnum):
@@ -378,13 +390,18 @@ class Choice(StrEnum):
     GIVE_UP = "give_up"
     RETRY = "retry"
     STOP = "stop"
+    ANSWER = "answer"  # a question, in the operator's words
 
 
 CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
     RequestKind.APPROVAL: (Choice.APPROVE, Choice.REJECT),
     RequestKind.UNKNOWN: (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP),
     RequestKind.STUCK: (Choice.RETRY, Choice.STOP),
+    RequestKind.QUESTION: (Choice.ANSWER, Choice.REJECT),
 }
+
+
+WORDED: Final = frozenset({Choice.HAPPENED, Choice.ANSWER})  # choices whose words are a result, not a reason
 
 
 class Request(Wire):
@@ -412,7 +429,9 @@ class Decision(Wire):
     by: str = Field(max_length=200)
     digest: str = Field(default="", max_length=64)
     reason: str = Field(default="", max_length=MOST_SAID)
-    result: str = Field(default="", max_length=MOST_SAID)  # with HAPPENED: what the tool would have returned
+    result: str = Field(
+        default="", max_length=MOST_SAID
+    )  # with HAPPENED: what the tool would have returned; with ANSWER: the answer
 
 
 class CheckDecision(Wire):
@@ -442,6 +461,54 @@ class Settled(Wire):
     verified: bool = False
 
 
+# --- steering ---------------------------------------------------------------------------------------------------------
+
+
+class Steer(StrEnum):
+    """What an operator may do to a run that did not ask."""
+
+    SAY = "say"  # the model hears it before its next turn
+    PAUSE = "pause"  # nothing new starts
+    RESUME = "resume"
+
+
+class Steering(Wire):
+    """One operator's word to a running run. `text`: what is said, or why it is paused or resumed.
+
+    The same `id` twice is one word.
+    """
+
+    v: int = 1
+    id: str = Field(min_length=1, max_length=64)
+    steer: Steer
+    by: str = Field(max_length=200)
+    text: str = Field(default="", max_length=MOST_SAID)
+
+
+class CheckSteering(Wire):
+    steering: Steering
+
+
+class Steered(Wire):
+    """What steer answers, and what a run keeps of it. `again`: nothing changed, since it was so before."""
+
+    id: str
+    steer: Steer
+    by: str
+    text: str = ""
+    at: datetime
+    verified: bool = False
+    again: bool = False
+
+
+class Course(Wire):
+    """How a run was steered: what the model has not heard yet, who paused it, and the latest ids, oldest first."""
+
+    unheard: tuple[Steered, ...] = ()
+    paused: Steered | None = None
+    known: tuple[str, ...] = ()
+
+
 # --- standing: what a list shows without a query ----------------------------------------------------------------------
 
 
@@ -467,6 +534,7 @@ class Standing(Wire):
     settled: tuple[Settled, ...] = ()
     outcome: Outcome | None = None
     began: datetime | None = None  # the run, if that is not when this segment did
+    paused: Steered | None = None
 
 
 # --- the run's whole state --------------------------------------------------------------------------------------------
@@ -517,6 +585,7 @@ class State(Wire):
     input: int = 0  # tokens of the latest request, since the transcript was compacted
     too_long: bool = False  # the transcript is, for the model
     squeezed: int = 0  # times that it was, in a row
+    course: Course = Course()
 
 
 Start.model_rebuild()

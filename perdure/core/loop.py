@@ -5,7 +5,8 @@ The rules, in order:
 1. Prompt, tools and settings are recorded with the first turn, and kept to the run's end.
 2. A turn that asks for calls is acted on; every call settles before the model is asked again, and all observations go
    back together, in call order. A call is never left unanswered.
-3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
+3. A turn with an answer ends the run: `answered`; unless an operator said something before that the model has not
+   heard: see perdure.core.course, also for pauses. One that the provider refused ends it: `refused`.
 4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
@@ -30,8 +31,9 @@ from perdure.core.contracts import (
     Turn,
     Verdict,
 )
+from perdure.core.course import notes
 from perdure.core.digests import beginning, of_bytes, of_transcript
-from perdure.core.steps import Act, Compact, Finish, NextStep, RollOver, Think
+from perdure.core.steps import Act, Compact, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
@@ -57,6 +59,8 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False, fil
         return RollOver(_compaction(agent, state, carry=True))
     if todo := unsettled(state):
         return Act(todo)
+    if state.course.paused:
+        return Hold()
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
     return Think(_question(agent, task, files, state))
@@ -85,7 +89,7 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
 
 
 def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
-    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
+    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call), *notes(state.course))
     spent = state.opened is not None and state.turn >= state.opened.turns
     if state.opened and spent:
         since = (*since, _note(_SPENT_NOTE.format(turns=state.opened.turns)))
@@ -164,6 +168,8 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             turns = state.opened.turns if state.opened else 0
             unanswered = "" if turn.answer else "; it gave no answer when asked for one"
             return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{unanswered}"
+        case Stop.ANSWER if state.course.unheard:
+            return None
         case Stop.ANSWER:
             return RunState.ANSWERED, turn.answer, ""
         case Stop.BLANK if state.blanks >= _BLANKS_IN_A_ROW:

@@ -31,6 +31,11 @@ class Compact:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Ask nothing: the run is paused."""
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -42,4 +47,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | Compact | RollOver | Finish
+NextStep = Think | Act | Hold | Compact | RollOver | Finish

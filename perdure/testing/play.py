@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from perdure.core.contracts import CHOICES, Choice, Decision, Outcome, Request, RequestKind
+from perdure.core.contracts import CHOICES, WORDED, Choice, Decision, Outcome, Request, RequestKind
 from perdure.core.runs import RunNotFoundError, RunRow
 from perdure.files import File
 from perdure.testing.script import Compute, Reply, Script
@@ -89,7 +89,8 @@ async def play(
 
     `approve` stands for the person who decides, by the name of `by`. True approves the calls that ask, False rejects
     them; both answer nothing else. A function of the request answers anything: with a bool, a Choice, or a pair of one
-    of these and the reason (with Choice.HAPPENED: the result). None answers nothing, and what waits fails the test.
+    of these and the reason (with Choice.HAPPENED or ANSWER: the result). None answers nothing, and what waits fails the
+    test.
 
     `files`: what the task is about; there is no store, so 256,000 bytes of them. `within`: seconds, for the run alone.
     One play at a time: the model is found through the process's environment, which is as before when this returns.
@@ -156,15 +157,15 @@ class _Playing:
     async def _decide(self, request: Request, row: RunRow) -> None:
         self.decided.add(request.id)
         choice, words = self._answer(request, row)
-        happened = choice is Choice.HAPPENED
+        worded = choice in WORDED
         decision = Decision(
             id=str(uuid.uuid4()),
             request=request.id,
             choice=choice,
             by=self.by,
             digest=request.digest,
-            reason="" if happened else words,
-            result=words if happened else "",
+            reason="" if worded else words,
+            result=words if worded else "",
         )
         with suppress(RunNotFoundError):  # it ended meanwhile
             await self.runs.decide(self.run_id, decision)

@@ -11,7 +11,7 @@ from perdure.core.contracts import Effect, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
-from perdure.tools.builtin import calculator, clock
+from perdure.tools.builtin import ask_operator, calculator, clock
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
@@ -160,7 +160,7 @@ def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[T
 
 def that_reads_on(agent: Agent, outputs: Outputs) -> Agent:
     """The agent with `read_more`, if a tool of its own may return more than the model is shown."""
-    long = any(each not in (calculator, clock) for each in agent.tools)
+    long = any(each not in (ask_operator, calculator, clock) for each in agent.tools)
     return replace(agent, tools=(*agent.tools, outputs.reader)) if long else agent
 
 

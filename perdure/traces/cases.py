@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from perdure.core import transcript
-from perdure.core.contracts import AdmittedCall, CallModel, Choice, RecordedTurn, Stop
+from perdure.core.contracts import WORDED, AdmittedCall, CallModel, RecordedTurn, Stop
 from perdure.core.files import heading
 from perdure.core.messages import Part, thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Record, Result, Retold, Task
@@ -153,7 +153,7 @@ def _decisions(seen: Trace) -> Iterator[dict[str, Any]]:
     for asked in sorted(seen.all_asked, key=lambda each: each.request.since):
         if ruling := asked.settled:
             wanted = asked.request
-            words = ruling.result if ruling.choice is Choice.HAPPENED else ruling.reason
+            words = ruling.result if ruling.choice in WORDED else ruling.reason
             place = {"kind": wanted.kind.value, "turn": wanted.turn, "call": wanted.call}
             yield {**place, "choice": ruling.choice.value, **({"words": words} if words else {})}
 

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from perdure.core.contracts import Choice, Effect, FileRef, Outcome, Request, RunState, Stop, Usage, Verdict
+from perdure.core.contracts import (
+    Choice,
+    Effect,
+    FileRef,
+    Outcome,
+    Request,
+    RunState,
+    Steer,
+    Steered,
+    Stop,
+    Usage,
+    Verdict,
+)
 from perdure.core.messages import Part
 from perdure.traces.figures import Figure
 
@@ -52,6 +64,26 @@ class Ruling:
 
 
 @dataclass(frozen=True)
+class Spoken:
+    """An operator's word to a run that did not ask. `accepted` is None while it is checked, or if it changed nothing.
+
+    `turn`: before which the model heard it; None while it has not, and of pauses.
+    """
+
+    id: str
+    steer: Steer
+    by: str
+    text: str
+    at: datetime
+    via: str  # "update" | "signal"
+    client: str  # what the client calls itself
+    accepted: bool | None = None
+    verified: bool = False
+    why_not: str = ""
+    turn: int | None = None
+
+
+@dataclass(frozen=True)
 class Asked:
     """A request to a person. `until` is when it was settled or withdrawn; None while it waits."""
 
@@ -88,6 +120,7 @@ class TracedCall:
     executions: tuple[Execution, ...] = ()
     key: str = ""  # the idempotency key that the tool was given, once it was sent
     files: tuple[FileRef, ...] = ()  # that the tool returned, as the model saw them
+    choices: tuple[str, ...] = ()  # of a question
 
     @property
     def attempts(self) -> int:
@@ -110,6 +143,7 @@ class TracedTurn:
     calls: tuple[TracedCall, ...]
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
+    said: tuple[Spoken, ...] = ()  # by operators, heard before it
 
     @property
     def took(self) -> float | None:
@@ -129,6 +163,15 @@ class Suspension:
 
 @dataclass(frozen=True)
 class Cancelling:
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Retried:
+    """A failed run was taken on from where it failed."""
+
     at: datetime
     by: str
     reason: str
@@ -162,6 +205,9 @@ class Trace:
     events: int
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
     files: tuple[FileRef, ...] = ()  # that the task is about
+    spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
+    paused: Steered | None = None
+    retried: tuple[Retried, ...] = ()
 
     @property
     def saw_files(self) -> bool:

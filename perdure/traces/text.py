@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, FileRef, Outcome, RequestKind, RunState
+from perdure.core.contracts import CHOICES, Choice, Effect, FileRef, Outcome, RequestKind, RunState, Steer, Steered
 from perdure.core.files import listed
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
-from perdure.traces.shape import Asked, Execution, Ruling, Trace, TracedCall, TracedTurn
+from perdure.traces.shape import Asked, Execution, Ruling, Spoken, Trace, TracedCall, TracedTurn
 from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
@@ -38,7 +38,9 @@ _MEANING: Final = {
     Choice.GIVE_UP: "nobody knows; the model is told exactly that",
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
+    Choice.ANSWER: "the model goes on with your words, and your name to them",
 }
+_DECLINED: Final = "no answer is given; the model is told so, with your reason"
 
 
 def traced(trace: Trace, view: View) -> list[Line]:
@@ -99,9 +101,36 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
+    for each in trace.retried:
+        why = f": {inert.line(each.reason)}" if each.reason else ""
+        yield from field("retried", f"by {inert.line(each.by)} (unverified), {view.stamp(each.at)}{why}", "ask")
+    if trace.paused:
+        why = f": {inert.line(trace.paused.text)}" if trace.paused.text else ""
+        yield from field("paused", f"by {_by(trace.paused)}, {view.stamp(trace.paused.at)}{why}", "warn", "warn")
+    for word in trace.spoken:
+        if word.turn is None and not (trace.paused and trace.paused.id == word.id):
+            yield from spoken(word, trace, view)
     for suspension in trace.suspensions:
         if not suspension.over:
             yield from suspended(suspension.message, suspension.worker)
+
+
+def spoken(word: Spoken, trace: Trace, view: View) -> Iterator[Line]:
+    """What an operator said, and what became of it."""
+    text = f": {inert.block(word.text, view.limit)}" if word.text else ""
+    became = ""
+    if word.accepted is False:
+        became = f" — not accepted: {inert.line(word.why_not)}"
+    elif word.steer is Steer.SAY and word.turn is None:
+        became = " — not heard: the run ended first" if trace.outcome else " — not heard yet"
+    yield from field(SPOKEN[word.steer], f"by {_by(word)}, {clock.stamp(word.at, view.zone)}{text}{became}", "ask")
+
+
+def _by(word: Spoken | Steered) -> str:
+    return f"{inert.line(word.by)} ({'verified' if word.verified else 'unverified'})"
+
+
+SPOKEN: Final = {Steer.SAY: "said", Steer.PAUSE: "paused", Steer.RESUME: "resumed"}
 
 
 def suspended(message: str, worker: str) -> Iterator[Line]:
@@ -122,6 +151,8 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
     facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
+    for word in turn.said:
+        yield from spoken(word, trace, view)
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
@@ -313,20 +344,26 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
             if part.kind in ("thinking", "text"):
                 yield from field("claims", _cut(part.text, view), "claim")
     call = trace.call(wanted)
-    if call:
+    if call and wanted.kind is not RequestKind.QUESTION:
         yield from call_lines(call.tool, call.arguments, call.effect)
         yield from field("sha256", call.digest, "dim")
         yield from field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
         if wanted.kind is RequestKind.UNKNOWN:
             yield from sent(call, view)
-    yield from field("why", reason(wanted.reason), "ask")
+    label = "asks" if wanted.kind is RequestKind.QUESTION else "why"
+    yield from field(label, reason(wanted.reason), "ask")
     yield from field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
     for ruling in asked.rulings:
         yield from field("said", ruled(ruling, asked, view), "dim")
     for choice in CHOICES[wanted.kind]:
-        yield from field(choice.value.replace("_", " "), _MEANING[choice], "dim")
+        declined = wanted.kind is RequestKind.QUESTION and choice is Choice.REJECT
+        yield from field(choice.value.replace("_", " "), _DECLINED if declined else _MEANING[choice], "dim")
+        answers = (call.choices if call else ()) if choice is Choice.ANSWER else ()
         if commands:
-            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, COLUMN)
+            for answer in answers or ("",):
+                yield Line((Span(command(wanted.id, choice, answer), "command"),), Span(""), 2, COLUMN)
+        elif answers:
+            yield from field("", ", ".join(map(inert.line, answers)))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     NEEDS_PERSON,
     NOT_RUN,
     PROBE_TOOL,
@@ -22,6 +23,7 @@ from perdure.core.contracts import (
     CallModel,
     CheckDecision,
     Checked,
+    CheckSteering,
     Choice,
     Ending,
     FileRef,
@@ -47,6 +49,7 @@ from perdure.traces.shape import (
     CallState,
     Cancelling,
     Execution,
+    Retried,
     Suspension,
     Trace,
     TracedCall,
@@ -89,6 +92,7 @@ class _Index:
         self.sent = {**self._inputs(RUN_TOOL, RunTool), **self._inputs(PROBE_TOOL, RunTool)}
         self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
         self.asked = asking.asked(events, self._checks())
+        self.spoken = asking.spoken(events, self._checked_words(), self.asks.values())
         self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
         by_call = [id for id in self.scheduled if id in self.sent]
         self.sent_for = _grouped(by_call, lambda id: (self.turn_of.get(self.sent[id].turn_id), self.sent[id].call))
@@ -129,6 +133,11 @@ class _Index:
         found = ((asked.decision.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
         return {decision_id: checked for decision_id, checked in found if checked}
 
+    def _checked_words(self) -> dict[str, Checked]:
+        checks = self._inputs(CHECK_STEERING, CheckSteering)
+        found = ((asked.steering.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
+        return {steering_id: checked for steering_id, checked in found if checked}
+
     # --- turns and calls ----------------------------------------------------------------------------------------------
 
     def turns(self) -> tuple[TracedTurn, ...]:
@@ -146,7 +155,7 @@ class _Index:
             started=self.scheduled[ids[0]].at,
             ended=self._last(answered).ended,
             model=turn.model if turn else "",
-            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
+            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note" and not ref.id),
             claims=tuple(part for part in parts if part.kind != "call" or (turn and turn.stop is Stop.UNREAD)),
             stop=turn.stop if turn else None,
             answer=turn.answer if turn else "",
@@ -154,6 +163,7 @@ class _Index:
             calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
+            said=tuple(each for each in self.spoken if each.turn == number),
         )
 
     def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
@@ -182,6 +192,7 @@ class _Index:
             asked=asked,
             executions=self._all(ids),
             key=self.sent[ids[-1]].key if ids else "",
+            choices=call.question.choices if call.question else (),
         )
 
     def _end_of(
@@ -249,6 +260,9 @@ class _Index:
             events=len(self.events),
             turns_gone=self.before.turn,
             files=files,
+            spoken=self.spoken,
+            paused=self.standing.paused if outcome is None else None,
+            retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
         )
 
     def _opening(self) -> Opening | None:
@@ -273,6 +287,8 @@ class _Index:
     def _standing_state(self, cancelling: Cancelling | None) -> RunState:
         if cancelling:
             return RunState.CANCELLING
+        if self.standing.paused:
+            return RunState.PAUSED
         if any(asked.until is None for asked in self.asked):
             return RunState.WAITING
         acting = any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
@@ -326,5 +342,6 @@ def _execution(scheduled: e.ActivityScheduled, parts: list[_Part]) -> Execution:
 _RULED: dict[Choice | None, CallState] = {
     Choice.REJECT: "rejected",
     Choice.HAPPENED: "ok",
+    Choice.ANSWER: "ok",
     Choice.GIVE_UP: "unknown",
 }

@@ -187,7 +187,7 @@ def test_a_cleared_observation_lets_its_files_go_and_says_which() -> None:
     one = checked(File("label.png", png()))
     results = (Result("c1", "f", "short", False, files=(one,)), Result("c2", "g", "short", False))
     entries = [Retold("t"), Heard(results), Retold("u" * 900)]
-    told = compacted(entries, len(json.dumps(stored(entries))) - 20)
+    told = compacted(entries, len(json.dumps(stored(entries))) - 20).told()
     [heard] = [entry for entry in told if isinstance(entry, Heard)]
     first, second = heard.results
     assert first.files == ()
@@ -198,4 +198,4 @@ def test_a_cleared_observation_lets_its_files_go_and_says_which() -> None:
 
 def test_files_go_along_with_what_is_not_cleared() -> None:
     heard = Heard((Result("c1", "f", "short", False, files=(checked(File("label.png", png())),)),))
-    assert restored(stored(compacted([heard], 10_000))) == (heard,)
+    assert restored(stored(compacted([heard], 10_000).told())) == (heard,)
