@@ -32,6 +32,7 @@ from perdure.providers.registry import provider
 from perdure.store import StoreError
 from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
 from perdure.tools.admission import admit
+from perdure.tools.answers import MisfitError, advice, held
 
 log = structlog.get_logger("perdure")
 
@@ -54,6 +55,7 @@ class Models:
             conversation = await self._conversation(asked, _offered(agent, self.stored))
             began = time.monotonic()
             reply = await _replied(conversation, tools=asked.tools)
+        reply = _formed(agent, conversation.opening, reply, last=not asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
         log.info(
             "turn",
@@ -122,6 +124,16 @@ async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
         if error.kind == "compact":
             raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
         raise needs_person(error.message) from None
+
+
+def _formed(agent: Agent, opening: Opening, reply: Reply, *, last: bool) -> Reply:
+    """The reply with its answer as canonical JSON, or with advice, where the run was opened with a form of answer."""
+    if opening.answer is None or reply.stop is not Stop.ANSWER:
+        return reply
+    try:
+        return replace(reply, answer=held(agent.form, opening.answer, reply.answer))
+    except MisfitError as misfit:
+        return replace(reply, stop=Stop.UNREAD, advice=advice(misfit), answer=reply.answer if last else "")
 
 
 def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, reply: Reply) -> RecordedTurn:

@@ -8,9 +8,11 @@ none may change its meaning. Declarations only: this module passes through the w
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+T = TypeVar("T")
 
 # Names on the wire. Activities verb_object; signals and updates imperative.
 RUN: Final = "AgentRun"
@@ -157,6 +159,7 @@ class Opening(Opened):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
+    answer: dict[str, Any] | None = None  # JSON Schema of the answer, if it has a form
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ class Stop(StrEnum):
     CUT = "cut"  # output limit reached, no whole call
     BLANK = "blank"  # nothing anyone could use; never sent back
     REFUSED = "refused"  # by the provider or its content filter
-    UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
+    UNREAD = "unread"  # nothing that can be taken: unreadable in text mode, or an answer not of its form; with advice
 
 
 class Question(Wire):
@@ -209,7 +212,11 @@ class AdmittedCall(Call):
 
 
 class Turn(Wire):
-    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD."""
+    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD.
+
+    An answer that has a form is canonical JSON. One that is not of its form is UNREAD, and kept as `answer` only where
+    it is the run's last word.
+    """
 
     digest: str
     stop: Stop
@@ -512,8 +519,15 @@ class Course(Wire):
 # --- standing: what a list shows without a query ----------------------------------------------------------------------
 
 
+class NotAnsweredError(ValueError):
+    """A run that gave no answer was asked for one; the text says how it ended."""
+
+
 class Outcome(Wire):
-    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen."""
+    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen.
+
+    `answer` is JSON text where the agent declares the form of its answers (`Agent(answer=...)`).
+    """
 
     v: int = 1
     state: RunState
@@ -522,6 +536,18 @@ class Outcome(Wire):
     turns: int = 0
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
+
+    def answer_as(self, form: type[T]) -> T:
+        """The answer as a value of the type that the agent declares.
+
+        Raises:
+            NotAnsweredError: the run did not end `answered`.
+            pydantic.ValidationError: the answer is not of this form.
+        """
+        if self.state is not RunState.ANSWERED:
+            raise NotAnsweredError(f"the run ended {self.state.value!r} and not answered: {self.reason[:500]}")
+        value: T = TypeAdapter(form).validate_json(self.answer)
+        return value
 
 
 class Standing(Wire):

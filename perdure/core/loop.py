@@ -7,7 +7,8 @@ The rules, in order:
    back together, in call order. A call is never left unanswered.
 3. A turn with an answer ends the run: `answered`; unless an operator said something before that the model has not
    heard: see perdure.core.course, also for pauses. One that the provider refused ends it: `refused`.
-4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
+4. A blank turn is not sent back, an unread one is (so is an answer that is not of its form); the model is told so, and
+   asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
 7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
@@ -166,8 +167,7 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
         case _ if state.last:
             turns = state.opened.turns if state.opened else 0
-            unanswered = "" if turn.answer else "; it gave no answer when asked for one"
-            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{unanswered}"
+            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{_short_of_answer(turn)}"
         case Stop.ANSWER if state.course.unheard:
             return None
         case Stop.ANSWER:
@@ -179,6 +179,13 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.LIMITED, "", f"no answer: {state.blanks} turns in a row that could not be read. {why}"
         case _:
             return None
+
+
+def _short_of_answer(turn: Turn) -> str:
+    """What the last turn lacks, though an answer was all that it was asked for."""
+    if not turn.answer:
+        return "; it gave no answer when asked for one"
+    return f"; what it said is no answer: {turn.advice.splitlines()[0]}" if turn.stop is Stop.UNREAD else ""
 
 
 def too_long(state: State) -> State | None:

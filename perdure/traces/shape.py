@@ -208,6 +208,7 @@ class Trace:
     spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
     paused: Steered | None = None
     retried: tuple[Retried, ...] = ()
+    structured: bool = False  # the answer has a form, and is JSON of it
 
     @property
     def saw_files(self) -> bool:

@@ -376,7 +376,8 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
         return
     yield BLANK
     tone = TONES.get(outcome.state, "plain")
-    yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=COLUMN)
+    answer = laid_out(outcome.answer) if trace.structured else outcome.answer
+    yield from said(outcome.state.value, inert.block(answer), tone=tone, hang=COLUMN)
     if outcome.reason:
         yield from field("because", because(trace), tone=tone)
     for line in outcome.report:

@@ -43,7 +43,7 @@ from perdure.core.contracts import (
 from perdure.core.messages import thoughts
 from perdure.traces import asking
 from perdure.traces import events as e
-from perdure.traces.figures import unsupported_figures
+from perdure.traces.figures import unsupported_figures, values_alone
 from perdure.traces.shape import (
     Asked,
     CallState,
@@ -235,6 +235,8 @@ class _Index:
         answer = outcome.answer if outcome else ""
         files = self.started.start.files
         saw_files = bool(files) or any(call.files for turn in turns for call in turn.calls)
+        structured = bool(opening and opening.answer is not None and turns and turns[-1].stop is Stop.ANSWER and answer)
+        claimed = values_alone(answer) if structured else answer
         return Trace(
             run_id=self.started.run_id,
             segment_id=self.segment_id,
@@ -253,7 +255,7 @@ class _Index:
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
-            unsupported=() if saw_files else unsupported_figures(answer, [self.started.start.task, *observed]),
+            unsupported=() if saw_files else unsupported_figures(claimed, [self.started.start.task, *observed]),
             suspensions=self._suspensions(),
             cancelling=cancelling,
             last=max(event.at for event in self.events),
@@ -263,6 +265,7 @@ class _Index:
             spoken=self.spoken,
             paused=self.standing.paused if outcome is None else None,
             retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
+            structured=structured,
         )
 
     def _opening(self) -> Opening | None:
