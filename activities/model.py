@@ -99,16 +99,17 @@ async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
 
     For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
     """
-    reply = await _answered(conversation, tools=True)
+    reply = await answered(conversation, tools=True)
     acts = reply.calls or reply.stop in (Stop.PAUSED, Stop.UNREAD)
     if tools or not acts:
         return reply
     log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
-    insisted = await _answered(conversation, tools=False)
+    insisted = await answered(conversation, tools=False)
     return replace(insisted, usage=reply.usage + insisted.usage)
 
 
-async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
+async def answered(conversation: Conversation, *, tools: bool) -> Reply:
+    """The vendor's answer to a conversation, read; what can go wrong as what is to follow from it."""
     opening = conversation.opening
     run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:

@@ -21,6 +21,7 @@ from perdure.core.contracts import (
     STEER,
     TOO_LONG,
     WAITING_PREFIX,
+    AskCritic,
     Call,
     CallModel,
     CompactTranscript,
@@ -47,10 +48,11 @@ from perdure.core.loop import (
     uncompacted,
     unsettled,
     with_context,
+    with_critique,
     with_observation,
     with_turn,
 )
-from perdure.core.steps import Act, Compact, Finish, Hold, RollOver, Think
+from perdure.core.steps import Act, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
@@ -107,6 +109,8 @@ class AgentRun:
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
+                case Criticise(question):
+                    await self._do(partial(self._criticise, question))
                 case Compact(asked):
                     await self._do(partial(self._compact, asked))
                 case Hold():
@@ -168,6 +172,10 @@ class AgentRun:
             self._state = uncompacted(self._state)
         else:
             self._state = with_context(self._state, carried, activity_id)
+
+    async def _criticise(self, asked: AskCritic) -> None:
+        seen, activity_id = await self._until_mended(f"critic-{asked.turn}", partial(calls.ask_critic, asked))
+        self._state = with_critique(self._state, activity_id, asked, seen)
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""

@@ -23,6 +23,7 @@ CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
 EXPORT_SEGMENT: Final = "export_segment"
 CHECK_STEERING: Final = "check_steering"
+ASK_CRITIC: Final = "ask_critic"
 DECIDE: Final = "decide"  # an update and a signal over one function
 STEER: Final = "steer"  # likewise
 
@@ -141,6 +142,24 @@ class ToolSpec(Wire):
     order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
+class Occasion(StrEnum):
+    """What a critic is asked after."""
+
+    ERRORS = "errors"  # a turn with calls that ended in an error
+    TURNS = "turns"  # every so many turns
+    ANSWER = "answer"  # a final answer, before it counts
+
+
+class Reviewing(Wire):
+    """When a run's critic is asked, and how often it is heard. `every`: turns; 0 for never."""
+
+    errors: bool = False
+    answer: bool = False
+    every: int = 0
+    notes: int = 0  # after errors and turns, at most
+    returns: int = 0  # of an answer, at most
+
+
 class Opened(Wire):
     """What the workflow reads of an Opening."""
 
@@ -148,6 +167,7 @@ class Opened(Wire):
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
     compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
+    reviewing: Reviewing | None = None
 
 
 class Opening(Opened):
@@ -160,6 +180,7 @@ class Opening(Opened):
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
     answer: dict[str, Any] | None = None  # JSON Schema of the answer, if it has a form
+    critic: "Opening | None" = None  # who the critic is and what it is told
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------
@@ -271,6 +292,28 @@ class Observation(Observed):
     files: tuple[FileRef, ...] = ()
 
 
+# --- records: a critique ----------------------------------------------------------------------------------------------
+
+
+class Reviewed(Wire):
+    """What the workflow reads of a Critique. `told`: it holds a note for the model."""
+
+    digest: str
+    told: bool
+    usage: Usage = Usage()
+
+
+class Critique(Reviewed):
+    """What a critic said of the work so far: that it stands (`approved`), or what to change. Bounded."""
+
+    v: int = 1
+    occasion: Occasion
+    approved: bool
+    text: str
+    protocol: str
+    model: str = ""  # as the provider reports it
+
+
 # --- records: a transcript, compacted ---------------------------------------------------------------------------------
 
 
@@ -297,10 +340,11 @@ class Ref(Wire):
 
     `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
     workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `context`: a Carried, the
-    result of activity `id`, or without an id the one that this segment started with.
+    result of activity `id`, or without an id the one that this segment started with. `critique`: a critic's note to the
+    model, the result of activity `id`.
     """
 
-    kind: Literal["turn", "observation", "advice", "said", "note", "context"]
+    kind: Literal["turn", "observation", "advice", "said", "note", "context", "critique"]
     id: str = ""
     digest: str = ""
     call: int = -1
@@ -346,6 +390,21 @@ class CompactTranscript(Wire):
     since: tuple[Ref, ...]
     carry: bool = True
     halvings: int = 0
+
+
+class AskCritic(Wire):
+    """Ask the critic about turn `turn`, after `occasion`.
+
+    The transcript is that of activity `previous` (digest `digest`), extended by `since`.
+    """
+
+    v: int = 1
+    agent: str
+    turn: int
+    occasion: Occasion
+    previous: str
+    digest: str
+    since: tuple[Ref, ...]
 
 
 class Grant(Wire):
@@ -586,6 +645,18 @@ class Exported(Wire):
     size: int = 0  # bytes, compressed
 
 
+class Reflected(Wire):
+    """What came of a run's critic so far. `turn` is the latest one it was asked about.
+
+    `proposed` is an answer that waits for its word.
+    """
+
+    turn: int = 0
+    notes: int = 0
+    returns: int = 0
+    proposed: str | None = None
+
+
 class State(Wire):
     """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
 
@@ -612,6 +683,7 @@ class State(Wire):
     too_long: bool = False  # the transcript is, for the model
     squeezed: int = 0  # times that it was, in a row
     course: Course = Course()
+    reflected: Reflected = Reflected()
 
 
 Start.model_rebuild()

@@ -13,6 +13,7 @@ from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
 from perdure.tools.answers import AnswerForm, AnswerFormError, answer_form
 from perdure.tools.builtin import ask_operator, calculator, clock
+from perdure.tools.critics import Critic
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
@@ -60,6 +61,7 @@ class Agent:
         compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
             that is done when the model finds the transcript too long.
         answer: the form of the answer, any type that pydantic takes: a model, a dataclass, list[Line]. Left out: text.
+        critic: who looks at the work meanwhile, and before an answer counts.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -74,12 +76,14 @@ class Agent:
     preamble: str | None = field(default=None, kw_only=True)
     compact_at: int = field(default=0, kw_only=True)
     answer: Any = field(default=None, kw_only=True)
+    critic: Critic | None = field(default=None, kw_only=True)
     form: AnswerForm | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
         _split(self.name, self.model)
+        _split(self.name, self._critics_model)
         try:
             settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
         except (TypeError, ValueError) as error:
@@ -126,9 +130,21 @@ class Agent:
             "tools": specs(tuple(self.toolbox.values()), protocol),
             "settings": self._settings(protocol),
             "answer": self.form.schema if self.form else None,
+            "reviewing": self.critic.reviewing if self.critic else None,
+            "critic": self._critics_opening(self.critic) if self.critic else None,
         }
-        opening = Opening(digest="", **content)
-        return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
+        return _digested(Opening(digest="", **content))
+
+    @property
+    def _critics_model(self) -> str:
+        """The critic's own, or the agent's; without tools, text mode is of no use to it."""
+        return ((self.critic and self.critic.model) or self.model).removeprefix(TEXT_MODE)
+
+    def _critics_opening(self, critic: Critic) -> Opening:
+        protocol, model = _split(self.name, self._critics_model)
+        system = critic.system("\n\n".join(filter(None, (self.instructions, self.form.prompt if self.form else ""))))
+        settings = {} if critic.model else dict(self.settings)
+        return _digested(Opening(digest="", turns=1, protocol=protocol, model=model, system=system, settings=settings))
 
     def _settings(self, protocol: str) -> dict[str, Any]:
         """The author's settings, and the vendor's own for the form of the answer; the author's win."""
@@ -138,6 +154,10 @@ class Agent:
             given = settings.get(key, {})
             settings[key] = {**value, **given} if isinstance(given, dict) else given
         return settings
+
+
+def _digested(opening: Opening) -> Opening:
+    return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
 
 
 def _form(name: str, answer: Any) -> AnswerForm | None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from perdure.core.contracts import (
+    ASK_CRITIC,
     CALL_MODEL,
     CHECK_DECISION,
     CHECK_STEERING,
@@ -20,11 +21,13 @@ from perdure.core.contracts import (
     PROBE_TOOL,
     RUN_TOOL,
     AdmittedCall,
+    AskCritic,
     CallModel,
     CheckDecision,
     Checked,
     CheckSteering,
     Choice,
+    Critique,
     Ending,
     FileRef,
     Observation,
@@ -53,6 +56,7 @@ from perdure.traces.shape import (
     Suspension,
     Trace,
     TracedCall,
+    TracedCritique,
     TracedTurn,
 )
 
@@ -164,6 +168,24 @@ class _Index:
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
             said=tuple(each for each in self.spoken if each.turn == number),
+            critique=self._critique(number),
+        )
+
+    def _critique(self, number: int) -> TracedCritique | None:
+        asks = {id: asked for id, asked in self._inputs(ASK_CRITIC, AskCritic).items() if asked.turn == number}
+        if not asks:
+            return None
+        found = (read(Critique, self.results.get(id)) for id in asks)
+        said = next((each for each in found if each), None)
+        return TracedCritique(
+            occasion=next(iter(asks.values())).occasion.value,
+            text=said.text if said else "",
+            approved=said.approved if said else False,
+            told=said.told if said else False,
+            protocol=said.protocol if said else "",
+            model=said.model if said else "",
+            usage=said.usage if said else Usage(),
+            executions=self._all(asks),
         )
 
     def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
@@ -250,7 +272,7 @@ class _Index:
             protocol=opening.protocol if opening else "",
             model=opening.model if opening else "",
             budget=opening.turns if opening else None,
-            usage=sum((turn.usage for turn in turns), self.before.usage),
+            usage=sum((each.usage for turn in turns for each in (turn, turn.critique) if each), self.before.usage),
             turns=turns,
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
