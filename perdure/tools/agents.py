@@ -112,7 +112,7 @@ class Agent:
         if ours is None:
             ours = texts.preamble(self.budget.turns, parallel=not in_text, form=self.form is not None)
         tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
-        form = self.form.prompt if self.form else ""
+        form = self.form.prompt(self.protocol) if self.form else ""
         theirs = self.instructions.strip()
         heading = "Your instructions" if (tools or form) and theirs else ""  # or they would read as part of those
         return "\n\n".join(filter(None, (ours.strip(), tools, form, heading, theirs)))
@@ -142,7 +142,9 @@ class Agent:
 
     def _critics_opening(self, critic: Critic) -> Opening:
         protocol, model = _split(self.name, self._critics_model)
-        system = critic.system("\n\n".join(filter(None, (self.instructions, self.form.prompt if self.form else ""))))
+        system = critic.system(
+            "\n\n".join(filter(None, (self.instructions, self.form.prompt(protocol) if self.form else "")))
+        )
         settings = {} if critic.model else dict(self.settings)
         return _digested(Opening(digest="", turns=1, protocol=protocol, model=model, system=system, settings=settings))
 

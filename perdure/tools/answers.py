@@ -31,8 +31,8 @@ _NAME: Final = "answer"  # of the form, where a vendor wants one
 FORM: Final = """\
 The form of your answer
 
-A program reads your final answer. It is one JSON value and nothing else: no words before it or after it. It fits this \
-JSON Schema:
+A program reads your final answer. {what} is one JSON value and nothing else: no words before it or after it. It fits \
+this JSON Schema:
 
 {schema}
 
@@ -55,10 +55,10 @@ class AnswerForm:
     type: TypeAdapter[Any]
     schema: Schema
 
-    @property
-    def prompt(self) -> str:
+    def prompt(self, protocol: str) -> str:
         """The part of the system prompt that tells the model."""
-        return FORM.format(schema=json.dumps(self.schema, ensure_ascii=False))
+        what = 'What follows "Final Answer:"' if protocol.startswith(TEXT_MODE) else "It"
+        return FORM.format(what=what, schema=json.dumps(self.schema, ensure_ascii=False))
 
     def settings(self, protocol: str) -> Mapping[str, Any]:
         """How the vendor is told to decode nothing but such an answer; empty where the form has no strict schema.

@@ -143,6 +143,7 @@ def test_the_prompt_holds_the_form_on_every_protocol(model: str) -> None:
     assert json.dumps(FORM.schema, ensure_ascii=False) in system
     assert "as printed" in system
     assert "in the form that is asked for" in system
+    assert ('What follows "Final Answer:" is one JSON value' in system) == model.startswith("text+")
     assert system.endswith("\n\nYour instructions\n\nBe exact.")
     assert "what it rests on.\n" in desk(model, answer=None).system
 
