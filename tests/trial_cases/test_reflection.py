@@ -1,5 +1,7 @@
 """A critic looks at the work: what it says is heard, marked as its own, bounded, counted, and decides nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from perdure import Agent, Critic, ToolError, tool
@@ -9,6 +11,7 @@ from perdure.testing import blank, call, error, say, think
 from perdure.traces.document import document
 from perdure.traces.lines import text as as_text
 from perdure.traces.narrate import Narration
+from perdure.traces.stats import cost
 from perdure.traces.text import View, traced
 from perdure.traces.turns import trace
 
@@ -176,6 +179,15 @@ async def test_an_answer_with_a_form_is_checked_before_the_critic_sees_it(stage)
     async with stage(model, [look], critic=Critic(), answer=dict[str, int]) as desk:
         assert (await desk.run()).answer == '{"a":2}'
         assert len(critics(desk)) == 2
+
+
+async def test_what_the_critic_costs_is_part_of_what_the_run_costs(stage):
+    async with stage(script([3, "I saw 3."], [say("APPROVED")]), [look], critic=Critic()) as desk:
+        run_id = await desk.start()
+        await desk.runs.result(run_id)
+        found = await seen(desk, run_id)
+        alone = replace(found, turns=tuple(replace(turn, critique=None) for turn in found.turns))
+        assert cost(found)[0] > cost(alone)[0] > 0
 
 
 async def test_the_trace_tells_what_the_critic_said(stage):

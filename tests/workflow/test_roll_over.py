@@ -205,15 +205,16 @@ async def test_a_stuck_run_waits_on_for_the_same_person(brief: StageOf) -> None:
         assert [e.activity_id for e in asked(await desk.runs.events(run_id))] == ["think-1", "think-1r1"]
 
 
-async def test_a_critic_goes_along_into_new_segments(brief: StageOf) -> None:
+@pytest.mark.parametrize("every", [1, 2])  # so that a segment ends before a note is heard, and after
+async def test_a_critic_goes_along_into_new_segments(brief: StageOf, every: int) -> None:
     """It is shown what was before, is heard in them, and its notes are counted over all of them."""
 
     def reply(seen: Any) -> Any:
         if "You are the critic" in str(seen.body["system"]):
             return say("APPROVED" if "final answer" in seen.task else f"Note after {seen.task.count('calls look')}.")
-        return looks(25)(seen)
+        return looks(14)(seen)
 
-    critic = Critic("answer", every=3, notes=6)
+    critic = Critic("answer", every=every, notes=6)
     async with brief(reply, [look], turns=100, critic=critic, cached=0, journal=Journal(kept_bytes=0)) as desk:
         run_id = await desk.start()
         outcome = await desk.runs.result(run_id)
@@ -222,8 +223,8 @@ async def test_a_critic_goes_along_into_new_segments(brief: StageOf) -> None:
 
         found = trace(await desk.runs.events(run_id))
         told = {turn.number: turn.critique.text for turn in found.turns if turn.critique and turn.critique.told}
-        assert told == {number: f"Note after {number}." for number in (3, 6, 9, 12, 15, 18)}
-        heard = [desk.heard(place) for place in range(len(desk.model.requests)) if "are tested" in desk.heard(place)]
+        assert told == {number: f"Note after {number}." for number in range(every, 7 * every, every)}
+        heard = [desk.heard(place) for place in range(len(desk.model.requests))]
         own = [text for text in heard if "You are the critic" not in text]
         assert all(f"Note after {number}." in own[-1] for number in told)
         assert found.usage == outcome.usage
