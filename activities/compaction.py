@@ -25,6 +25,7 @@ from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, 
 from perdure.providers.protocol import ModelError
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Journal
+from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
 
@@ -99,6 +100,7 @@ async def _summary(offered: Opening | None, gone: Sequence[Told]) -> tuple[str, 
             "protocol": offered.protocol.removeprefix(TEXT_MODE),
             "system": _SUMMARISE,
             "tools": (),
+            "settings": without_form(offered.settings),
         }
     )
     vendor = provider(asking.protocol)

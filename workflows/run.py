@@ -30,6 +30,7 @@ from perdure.core.contracts import (
     Outcome,
     Request,
     RequestKind,
+    Reviewed,
     RunState,
     Sent,
     Settled,
@@ -174,8 +175,25 @@ class AgentRun:
             self._state = with_context(self._state, carried, activity_id)
 
     async def _criticise(self, asked: AskCritic) -> None:
-        seen, activity_id = await self._until_mended(f"critic-{asked.turn}", partial(calls.ask_critic, asked))
-        self._state = with_critique(self._state, activity_id, asked, seen)
+        """Ask the critic, until it says something. The work may be too long for it: then it has nothing to say."""
+        if carried := self._gate.carried(asked.turn):
+            await self._gate.mended(carried)
+        while True:
+            self._gate.refuse_when_closed()
+            tries = self._state.tries
+            activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
+            try:
+                seen = await calls.ask_critic(asked, activity_id)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                if kind(error) != TOO_LONG:
+                    await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+                    continue
+                seen = Reviewed(digest="", told=False)
+            self._state = with_critique(self._state, activity_id, asked, seen)
+            return
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""

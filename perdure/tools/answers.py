@@ -82,6 +82,15 @@ class AnswerForm:
                 return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
+def without_form(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run for a question whose answer has no form."""
+    free = {key: value for key, value in settings.items() if key != "response_format"}
+    for key in ("output_config", "text"):
+        if isinstance(free.get(key), dict):
+            free[key] = {name: value for name, value in free[key].items() if name != "format"}
+    return {key: value for key, value in free.items() if value != {}}
+
+
 def answer_form(declared: Any) -> AnswerForm:
     """The form that a type declares.
 

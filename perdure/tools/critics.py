@@ -106,7 +106,7 @@ def _headed(heading: str, text: str) -> str:
 
 def shown(task: str, entries: Sequence[Entry], occasion: Occasion) -> str:
     """The work so far as a text, with the question at its end."""
-    told = (part for entry in compacted(entries, _MOST_SHOWN) for part in _told(entry))
+    told = (part for entry in compacted(entries, _MOST_SHOWN).told() for part in _told(entry))
     return "\n\n".join((f"The task:\n{task}", *told, f"---\n{_ASKED[occasion]}"))
 
 

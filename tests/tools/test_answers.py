@@ -13,7 +13,7 @@ from perdure import Agent, calculator
 from perdure.core.contracts import NotAnsweredError, Outcome, RunState
 from perdure.testing.schemas import schema_problem
 from perdure.tools.agents import AgentError
-from perdure.tools.answers import AnswerForm, MisfitError, answer_form, held
+from perdure.tools.answers import AnswerForm, MisfitError, answer_form, held, without_form
 
 
 class Line(BaseModel):
@@ -179,6 +179,12 @@ def test_an_authors_settings_stand_beside_the_vendors_form_and_win() -> None:
     beside = desk(settings={"output_config": {"effort": "low"}}).opening().settings["output_config"]
     assert (beside["effort"], beside["format"]["type"]) == ("low", "json_schema")
     assert desk("openai-chat:x", settings={"response_format": None}).opening().settings == {"response_format": None}
+
+
+@pytest.mark.parametrize("model", FORMATS)
+def test_a_question_beside_the_task_is_asked_without_the_form(model: str) -> None:
+    given = desk(model, settings={"output_config": {"effort": "low"}, "max_tokens": 9}).opening().settings
+    assert without_form(given) == {"output_config": {"effort": "low"}, "max_tokens": 9}
 
 
 # --- reading it -------------------------------------------------------------------------------------------------------

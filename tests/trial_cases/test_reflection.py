@@ -174,6 +174,14 @@ async def test_a_critic_that_cannot_be_asked_makes_the_run_wait_until_it_is_mend
         assert (await desk.runs.result(run_id)).answer == "a"
 
 
+async def test_a_critic_for_whom_the_work_is_too_long_has_nothing_to_say(stage):
+    words = [error(413, times=None)]
+    async with stage(script([3, "a"], words), [look], critic=Critic(), strictly=False) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).answer == "a"
+        assert (await seen(desk, run_id)).turns[-1].critique.executions[0].failure.startswith("TooLong")
+
+
 async def test_an_answer_with_a_form_is_checked_before_the_critic_sees_it(stage):
     model = script([3, "some", '{"a": 1}', '{"a": 2}'], [say("It is 2."), say("APPROVED")])
     async with stage(model, [look], critic=Critic(), answer=dict[str, int]) as desk:
