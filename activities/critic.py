@@ -52,7 +52,7 @@ def _question(record: Record, asked: AskCritic) -> tuple[Opening, str]:
     since = told(record, [ref for ref in asked.since if ref.kind != "context"])
     if opening is None or opening.critic is None:
         raise RecordGapError("the run was opened with no critic")
-    return opening.critic, shown(record.task, [*before, *since], asked.occasion)
+    return opening.critic, shown(record.task, [*before, *since], asked.occasion, record.files)
 
 
 def _critique(asked: AskCritic, critic: Opening, reply: Reply) -> Critique:

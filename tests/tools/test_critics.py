@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure import Agent, Critic
-from perdure.core.contracts import AdmittedCall, Occasion, Reviewing, Verdict
+from perdure.core.contracts import AdmittedCall, FileRef, Occasion, Reviewing, Verdict
 from perdure.core.transcript import Heard, Result, Retold
 from perdure.tools.critics import MOST_NOTE, CriticError, approves, noted, shown
 
@@ -93,6 +93,14 @@ def test_the_work_is_shown_as_one_text_in_order() -> None:
              "There is none.", "meant to be its final answer"]  # fmt: skip
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_files_are_named_and_not_shown() -> None:
+    file = FileRef(name="invoice.pdf", media_type="application/pdf", size=9, sha256="0" * 64, data="AAAA")
+    work = [Heard((Result("c", "fetch", "here", is_error=False, files=(file,)),))]
+    text = shown("Pay it.", work, Occasion.ANSWER, [file])
+    assert text.count("with the file 'invoice.pdf', which you are not shown") == 2
+    assert "AAAA" not in text
 
 
 def test_a_very_long_work_is_shown_with_its_oldest_observations_cleared() -> None:
