@@ -192,7 +192,8 @@ class AgentRun:
                     await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
                     continue
                 seen = Reviewed(digest="", told=False)
-            self._state = with_critique(self._state, activity_id, asked, seen)
+            await self._helm.checked()
+            self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
             return
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:

@@ -155,7 +155,8 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
 def with_critique(state: State, activity_id: str, asked: AskCritic, seen: Reviewed) -> State:
     """The state after the critic said something, recorded by `activity_id`."""
     after, proposed = reviewed(state, activity_id, asked, seen), state.reflected.proposed
-    return after if seen.told or proposed is None else concluded(after, RunState.ANSWERED, proposed)
+    goes_on = proposed is None or seen.told or state.course.unheard
+    return after if goes_on else concluded(after, RunState.ANSWERED, proposed or "")
 
 
 def _notes(turn: Turn) -> tuple[Ref, ...]:

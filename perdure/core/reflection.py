@@ -4,7 +4,8 @@
    once for a turn, and only where its note could still change something: a turn is left, and notes are.
 2. Its note goes to the model with what else that hears next. After errors and turns there are `notes` of them at most.
 3. An answer waits for the critic. A note sends the model back, `returns` times at most; without one the answer stands.
-   So it does when the returns or the turns are spent: nobody is asked whose word would change nothing.
+   So it does when the returns or the turns are spent: nobody is asked whose word would change nothing. What an
+   operator says meanwhile is heard: the run then goes on as after any answer (perdure.core.course).
 """
 
 from perdure.core.contracts import AskCritic, Occasion, Ref, Reviewed, State

@@ -118,7 +118,8 @@ def _told(entry: Retold | Heard) -> Iterator[str]:
         yield from (f"The agent calls {call.name} {call.arguments}" for call in entry.calls)
         return
     for result in entry.results:
-        yield f"{result.name} brought back{' an error' if result.is_error else ''}:\n{result.text}{_named(result.files)}"
+        what = "brought back an error" if result.is_error else "brought back"
+        yield f"{result.name} {what}:\n{result.text}{_named(result.files)}"
     yield from (f"The agent was told:\n{note}" for note in entry.notes)
 
 

@@ -1,5 +1,7 @@
 """When the critic is asked, and what its word does: no server needed."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from perdure.core.contracts import (
@@ -12,13 +14,16 @@ from perdure.core.contracts import (
     Reviewing,
     RunState,
     State,
+    Steer,
+    Steered,
     Stop,
     Turn,
     Usage,
     Verdict,
 )
+from perdure.core.course import steered
 from perdure.core.loop import next_step, with_critique, with_observation, with_turn
-from perdure.core.steps import Criticise, Finish, RollOver, Think
+from perdure.core.steps import Criticise, Finish, Hold, RollOver, Think
 
 LOOK = Call(index=0, id="a", name="look", verdict=Verdict.RUN)
 ALL = Reviewing(errors=True, answer=True, every=2, notes=2, returns=1)
@@ -114,6 +119,22 @@ def test_an_answer_waits_for_the_critic_and_stands_when_it_has_no_note():
     assert (state.outcome, asked(state).occasion) == (None, "answer")
     outcome = step(said(state, APPROVES)).outcome
     assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "done")
+
+
+def test_what_an_operator_says_while_an_answer_waits_is_heard():
+    state = answered(opened())
+    question = asked(state)
+    word = Steered(id="s", steer=Steer.SAY, by="ann", text="Wait.", at=datetime.now(UTC))
+    state = state.model_copy(update={"course": steered(state.course, word)})
+    step_after = step(with_critique(state, "critic-1", question, APPROVES))
+    assert isinstance(step_after, Think)
+    assert [ref.kind for ref in step_after.call.since] == ["turn", "note"]
+
+
+def test_a_paused_run_does_not_ask_its_critic():
+    state = acted(opened(), ok=False)
+    word = Steered(id="s", steer=Steer.PAUSE, by="ann", at=datetime.now(UTC))
+    assert isinstance(step(state.model_copy(update={"course": steered(state.course, word)})), Hold)
 
 
 def test_a_note_on_an_answer_sends_the_model_back_so_many_times_and_no_more():
