@@ -13,6 +13,7 @@ from perdure.core.compaction import Told, as_text, compacted, size_of
 from perdure.core.contracts import (
     COMPACT_TRANSCRIPT,
     TRANSCRIPT_MISMATCH,
+    AskCritic,
     Carried,
     CompactTranscript,
     Opening,
@@ -24,6 +25,7 @@ from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, 
 from perdure.providers.protocol import ModelError
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Journal
+from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
 
@@ -47,7 +49,7 @@ class Compactions:
         async with heartbeating():
             record = await self.journal.whole(activity.client(), segment())
             try:
-                offered, said = _transcript(record, asked)
+                offered, said = transcript(record, asked)
                 records = _records(record, asked.since) if asked.carry else {}
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
@@ -65,7 +67,7 @@ def _most(said: Sequence[Entry], asked: CompactTranscript) -> int:
     return min(size, _MOST_CARRIED if asked.carry else _MOST_RECORDED)
 
 
-def _transcript(record: Record, asked: CompactTranscript) -> tuple[Opening | None, Sequence[Entry]]:
+def transcript(record: Record, asked: CompactTranscript | AskCritic) -> tuple[Opening | None, Sequence[Entry]]:
     """What the model has seen so far, and what it was offered.
 
     Raises:
@@ -86,7 +88,7 @@ def _transcript(record: Record, asked: CompactTranscript) -> tuple[Opening | Non
 
 
 def _records(record: Record, since: Sequence[Ref]) -> dict[str, Any]:
-    return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation")}
+    return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation", "critique")}
 
 
 async def _summary(offered: Opening | None, gone: Sequence[Told]) -> tuple[str, Usage]:
@@ -98,6 +100,7 @@ async def _summary(offered: Opening | None, gone: Sequence[Told]) -> tuple[str, 
             "protocol": offered.protocol.removeprefix(TEXT_MODE),
             "system": _SUMMARISE,
             "tools": (),
+            "settings": without_form(offered.settings),
         }
     )
     vendor = provider(asking.protocol)

@@ -32,6 +32,7 @@ from perdure.providers.registry import provider
 from perdure.store import StoreError
 from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
 from perdure.tools.admission import admit
+from perdure.tools.answers import MisfitError, advice, held
 
 log = structlog.get_logger("perdure")
 
@@ -54,6 +55,7 @@ class Models:
             conversation = await self._conversation(asked, _offered(agent, self.stored))
             began = time.monotonic()
             reply = await _replied(conversation, tools=asked.tools)
+        reply = _formed(agent, conversation.opening, reply, last=not asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
         log.info(
             "turn",
@@ -97,16 +99,17 @@ async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
 
     For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
     """
-    reply = await _answered(conversation, tools=True)
+    reply = await answered(conversation, tools=True)
     acts = reply.calls or reply.stop in (Stop.PAUSED, Stop.UNREAD)
     if tools or not acts:
         return reply
     log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
-    insisted = await _answered(conversation, tools=False)
+    insisted = await answered(conversation, tools=False)
     return replace(insisted, usage=reply.usage + insisted.usage)
 
 
-async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
+async def answered(conversation: Conversation, *, tools: bool) -> Reply:
+    """The vendor's answer to a conversation, read; what can go wrong as what is to follow from it."""
     opening = conversation.opening
     run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:
@@ -122,6 +125,16 @@ async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
         if error.kind == "compact":
             raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
         raise needs_person(error.message) from None
+
+
+def _formed(agent: Agent, opening: Opening, reply: Reply, *, last: bool) -> Reply:
+    """The reply with its answer as canonical JSON, or with advice, where the run was opened with a form of answer."""
+    if opening.answer is None or reply.stop is not Stop.ANSWER:
+        return reply
+    try:
+        return replace(reply, answer=held(agent.form, opening.answer, reply.answer))
+    except MisfitError as misfit:
+        return replace(reply, stop=Stop.UNREAD, advice=advice(misfit), answer=reply.answer if last else "")
 
 
 def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, reply: Reply) -> RecordedTurn:

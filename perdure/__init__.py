@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perdure.tools.builtin import ask_operator as ask_operator
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
+    from perdure.tools.critics import Critic as Critic
     from perdure.tools.declare import NOT_DONE as NOT_DONE
     from perdure.tools.declare import UNSURE as UNSURE
     from perdure.tools.declare import Tool as Tool
@@ -33,6 +34,7 @@ _ROOMS = {  # name -> the module that defines it
     "ask_operator": "perdure.tools.builtin",
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
+    "Critic": "perdure.tools.critics",
     "Effect": "perdure.core.contracts",
     "File": "perdure.files",
     "Runs": "perdure.temporal.runs",
@@ -48,6 +50,7 @@ __all__ = [
     "UNSURE",
     "Agent",
     "Budget",
+    "Critic",
     "Effect",
     "File",
     "Runs",

@@ -21,6 +21,7 @@ from perdure.core.contracts import (
     STEER,
     TOO_LONG,
     WAITING_PREFIX,
+    AskCritic,
     Call,
     CallModel,
     CompactTranscript,
@@ -29,6 +30,7 @@ from perdure.core.contracts import (
     Outcome,
     Request,
     RequestKind,
+    Reviewed,
     RunState,
     Sent,
     Settled,
@@ -47,10 +49,11 @@ from perdure.core.loop import (
     uncompacted,
     unsettled,
     with_context,
+    with_critique,
     with_observation,
     with_turn,
 )
-from perdure.core.steps import Act, Compact, Finish, Hold, RollOver, Think
+from perdure.core.steps import Act, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
@@ -107,6 +110,8 @@ class AgentRun:
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
+                case Criticise(question):
+                    await self._do(partial(self._criticise, question))
                 case Compact(asked):
                     await self._do(partial(self._compact, asked))
                 case Hold():
@@ -168,6 +173,28 @@ class AgentRun:
             self._state = uncompacted(self._state)
         else:
             self._state = with_context(self._state, carried, activity_id)
+
+    async def _criticise(self, asked: AskCritic) -> None:
+        """Ask the critic, until it says something. The work may be too long for it: then it has nothing to say."""
+        if carried := self._gate.carried(asked.turn):
+            await self._gate.mended(carried)
+        while True:
+            self._gate.refuse_when_closed()
+            tries = self._state.tries
+            activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
+            try:
+                seen = await calls.ask_critic(asked, activity_id)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                if kind(error) != TOO_LONG:
+                    await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+                    continue
+                seen = Reviewed(digest="", told=False)
+            await self._helm.checked()
+            self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
+            return
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""

@@ -132,6 +132,8 @@ def _whole(agent: Agent) -> Iterator[Line]:
     yield from said("prompt", inert.block(opening.system), indent=2, hang=11)
     if opening.settings:
         yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
+    if opening.critic:
+        yield from said("critic", inert.block(opening.critic.system), indent=2, hang=11)
     for spec in opening.tools:
         yield BLANK
         strict = "  enforced by the vendor" if spec.strict else ""
@@ -226,15 +228,22 @@ def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
 
 def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
     """Each protocol that these agents speak, and the variables that may hold a key for it."""
-    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
+    for protocol in dict.fromkeys(protocol for agent in agents.values() for protocol in _spoken(agent)):
         yield protocol, _KEYS.get(protocol.removeprefix(TEXT_MODE), ())
+
+
+def _spoken(agent: Agent) -> Sequence[str]:
+    """The protocols that its runs speak: its own, and its critic's."""
+    critic = agent.opening().critic
+    other = critic.protocol if critic and critic.protocol != agent.protocol.removeprefix(TEXT_MODE) else ""
+    return [each for each in (agent.protocol, other) if each]
 
 
 def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:
     """What a worker started from here would lack."""
     for protocol, keys in _wanted(agents):
         if keys and not any(os.environ.get(key) for key in keys):
-            names = ", ".join(inert.line(agent.name) for agent in agents.values() if agent.protocol == protocol)
+            names = ", ".join(inert.line(agent.name) for agent in agents.values() if protocol in _spoken(agent))
             told = f"{keys[0]} is not set: runs of {names} will be stuck. Set it, or play a model from a script:"
             yield Line((Span(told),), Span("warning", "warn"), 2, 11)
             yield Line((Span("perdure model --help", "command"),), Span(""), 2, 11)

@@ -8,9 +8,11 @@ none may change its meaning. Declarations only: this module passes through the w
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+T = TypeVar("T")
 
 # Names on the wire. Activities verb_object; signals and updates imperative.
 RUN: Final = "AgentRun"
@@ -21,6 +23,7 @@ CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
 EXPORT_SEGMENT: Final = "export_segment"
 CHECK_STEERING: Final = "check_steering"
+ASK_CRITIC: Final = "ask_critic"
 DECIDE: Final = "decide"  # an update and a signal over one function
 STEER: Final = "steer"  # likewise
 
@@ -139,6 +142,24 @@ class ToolSpec(Wire):
     order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
+class Occasion(StrEnum):
+    """What a critic is asked after."""
+
+    ERRORS = "errors"  # a turn with calls that ended in an error
+    TURNS = "turns"  # every so many turns
+    ANSWER = "answer"  # a final answer, before it counts
+
+
+class Reviewing(Wire):
+    """When a run's critic is asked, and how often it is heard. `every`: turns; 0 for never."""
+
+    errors: bool = False
+    answer: bool = False
+    every: int = 0
+    notes: int = 0  # after errors and turns, at most
+    returns: int = 0  # of an answer, at most
+
+
 class Opened(Wire):
     """What the workflow reads of an Opening."""
 
@@ -146,6 +167,7 @@ class Opened(Wire):
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
     compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
+    reviewing: Reviewing | None = None
 
 
 class Opening(Opened):
@@ -157,6 +179,8 @@ class Opening(Opened):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
+    answer: dict[str, Any] | None = None  # JSON Schema of the answer, if it has a form
+    critic: "Opening | None" = None  # who the critic is and what it is told
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------
@@ -171,7 +195,7 @@ class Stop(StrEnum):
     CUT = "cut"  # output limit reached, no whole call
     BLANK = "blank"  # nothing anyone could use; never sent back
     REFUSED = "refused"  # by the provider or its content filter
-    UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
+    UNREAD = "unread"  # nothing that can be taken: unreadable in text mode, or an answer not of its form; with advice
 
 
 class Question(Wire):
@@ -209,7 +233,11 @@ class AdmittedCall(Call):
 
 
 class Turn(Wire):
-    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD."""
+    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD.
+
+    An answer that has a form is canonical JSON. One that is not of its form is UNREAD, and kept as `answer` only where
+    it is the run's last word.
+    """
 
     digest: str
     stop: Stop
@@ -264,6 +292,28 @@ class Observation(Observed):
     files: tuple[FileRef, ...] = ()
 
 
+# --- records: a critique ----------------------------------------------------------------------------------------------
+
+
+class Reviewed(Wire):
+    """What the workflow reads of a Critique. `told`: it holds a note for the model."""
+
+    digest: str
+    told: bool
+    usage: Usage = Usage()
+
+
+class Critique(Reviewed):
+    """What a critic said of the work so far: that it stands (`approved`), or what to change. Bounded."""
+
+    v: int = 1
+    occasion: Occasion
+    approved: bool
+    text: str
+    protocol: str
+    model: str = ""  # as the provider reports it
+
+
 # --- records: a transcript, compacted ---------------------------------------------------------------------------------
 
 
@@ -290,10 +340,11 @@ class Ref(Wire):
 
     `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
     workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `context`: a Carried, the
-    result of activity `id`, or without an id the one that this segment started with.
+    result of activity `id`, or without an id the one that this segment started with. `critique`: a critic's note to the
+    model, the result of activity `id`.
     """
 
-    kind: Literal["turn", "observation", "advice", "said", "note", "context"]
+    kind: Literal["turn", "observation", "advice", "said", "note", "context", "critique"]
     id: str = ""
     digest: str = ""
     call: int = -1
@@ -339,6 +390,21 @@ class CompactTranscript(Wire):
     since: tuple[Ref, ...]
     carry: bool = True
     halvings: int = 0
+
+
+class AskCritic(Wire):
+    """Ask the critic about turn `turn`, after `occasion`.
+
+    The transcript is that of activity `previous` (digest `digest`), extended by `since`.
+    """
+
+    v: int = 1
+    agent: str
+    turn: int
+    occasion: Occasion
+    previous: str
+    digest: str
+    since: tuple[Ref, ...]
 
 
 class Grant(Wire):
@@ -512,8 +578,15 @@ class Course(Wire):
 # --- standing: what a list shows without a query ----------------------------------------------------------------------
 
 
+class NotAnsweredError(ValueError):
+    """A run that gave no answer was asked for one; the text says how it ended."""
+
+
 class Outcome(Wire):
-    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen."""
+    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen.
+
+    `answer` is JSON text where the agent declares the form of its answers (`Agent(answer=...)`).
+    """
 
     v: int = 1
     state: RunState
@@ -522,6 +595,18 @@ class Outcome(Wire):
     turns: int = 0
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
+
+    def answer_as(self, form: type[T]) -> T:
+        """The answer as a value of the type that the agent declares.
+
+        Raises:
+            NotAnsweredError: the run did not end `answered`.
+            pydantic.ValidationError: the answer is not of this form.
+        """
+        if self.state is not RunState.ANSWERED:
+            raise NotAnsweredError(f"the run ended {self.state.value!r} and not answered: {self.reason[:500]}")
+        value: T = TypeAdapter(form).validate_json(self.answer)
+        return value
 
 
 class Standing(Wire):
@@ -560,6 +645,18 @@ class Exported(Wire):
     size: int = 0  # bytes, compressed
 
 
+class Reflected(Wire):
+    """What came of a run's critic so far. `turn` is the latest one it was asked about.
+
+    `proposed` is an answer that waits for its word.
+    """
+
+    turn: int = 0
+    notes: int = 0
+    returns: int = 0
+    proposed: str | None = None
+
+
 class State(Wire):
     """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
 
@@ -586,6 +683,7 @@ class State(Wire):
     too_long: bool = False  # the transcript is, for the model
     squeezed: int = 0  # times that it was, in a row
     course: Course = Course()
+    reflected: Reflected = Reflected()
 
 
 Start.model_rebuild()

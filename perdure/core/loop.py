@@ -7,17 +7,20 @@ The rules, in order:
    back together, in call order. A call is never left unanswered.
 3. A turn with an answer ends the run: `answered`; unless an operator said something before that the model has not
    heard: see perdure.core.course, also for pauses. One that the provider refused ends it: `refused`.
-4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
+4. A blank turn is not sent back, an unread one is (so is an answer that is not of its form); the model is told so, and
+   asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
 7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
 8. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
+8. A critic is asked, where the run has one, as perdure.core.reflection says.
 """
 
 from collections.abc import Sequence
 
 from perdure.core.contracts import (
+    AskCritic,
     Call,
     CallModel,
     Carried,
@@ -25,6 +28,7 @@ from perdure.core.contracts import (
     FileRef,
     Outcome,
     Ref,
+    Reviewed,
     RunState,
     State,
     Stop,
@@ -33,7 +37,8 @@ from perdure.core.contracts import (
 )
 from perdure.core.course import notes
 from perdure.core.digests import beginning, of_bytes, of_transcript
-from perdure.core.steps import Act, Compact, Finish, Hold, NextStep, RollOver, Think
+from perdure.core.reflection import critique_due, proposing, reviewed, waits_for_critic
+from perdure.core.steps import Act, Compact, Criticise, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
@@ -61,6 +66,8 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False, fil
         return Act(todo)
     if state.course.paused:
         return Hold()
+    if critique := critique_due(agent, state, spent=_is_spent(state)):
+        return Criticise(critique)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
     return Think(_question(agent, task, files, state))
@@ -90,7 +97,7 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
 
 def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
     since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call), *notes(state.course))
-    spent = state.opened is not None and state.turn >= state.opened.turns
+    spent = _is_spent(state)
     if state.opened and spent:
         since = (*since, _note(_SPENT_NOTE.format(turns=state.opened.turns)))
     return CallModel(
@@ -105,6 +112,10 @@ def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> 
         tools=not spent,
         task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
     )
+
+
+def _is_spent(state: State) -> bool:
+    return state.opened is not None and state.turn >= state.opened.turns
 
 
 def _note(text: str) -> Ref:
@@ -135,7 +146,17 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "usage": state.usage + turn.usage,
         }
     )
-    return concluded(after, *end) if (end := _end(after, turn)) else after
+    end = _end(after, turn)
+    if end and end[0] is RunState.ANSWERED and waits_for_critic(after, spent=_is_spent(after)):
+        return proposing(after, turn.answer)
+    return concluded(after, *end) if end else after
+
+
+def with_critique(state: State, activity_id: str, asked: AskCritic, seen: Reviewed) -> State:
+    """The state after the critic said something, recorded by `activity_id`."""
+    after, proposed = reviewed(state, activity_id, asked, seen), state.reflected.proposed
+    goes_on = proposed is None or seen.told or state.course.unheard
+    return after if goes_on else concluded(after, RunState.ANSWERED, proposed or "")
 
 
 def _notes(turn: Turn) -> tuple[Ref, ...]:
@@ -166,8 +187,7 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
         case _ if state.last:
             turns = state.opened.turns if state.opened else 0
-            unanswered = "" if turn.answer else "; it gave no answer when asked for one"
-            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{unanswered}"
+            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{_short_of_answer(turn)}"
         case Stop.ANSWER if state.course.unheard:
             return None
         case Stop.ANSWER:
@@ -179,6 +199,13 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
             return RunState.LIMITED, "", f"no answer: {state.blanks} turns in a row that could not be read. {why}"
         case _:
             return None
+
+
+def _short_of_answer(turn: Turn) -> str:
+    """What the last turn lacks, though an answer was all that it was asked for."""
+    if not turn.answer:
+        return "; it gave no answer when asked for one"
+    return f"; what it said is no answer: {turn.advice.splitlines()[0]}" if turn.stop is Stop.UNREAD else ""
 
 
 def too_long(state: State) -> State | None:

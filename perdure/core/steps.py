@@ -6,7 +6,7 @@ for every run costs more than a step.
 
 from dataclasses import dataclass
 
-from perdure.core.contracts import Call, CallModel, CompactTranscript, Outcome
+from perdure.core.contracts import AskCritic, Call, CallModel, CompactTranscript, Outcome
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,13 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Criticise:
+    """Ask the critic about the latest turn."""
+
+    asked: AskCritic
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -47,4 +54,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | Hold | Compact | RollOver | Finish
+NextStep = Think | Act | Hold | Criticise | Compact | RollOver | Finish

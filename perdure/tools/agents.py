@@ -11,7 +11,9 @@ from perdure.core.contracts import Effect, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
+from perdure.tools.answers import AnswerForm, AnswerFormError, answer_form
 from perdure.tools.builtin import ask_operator, calculator, clock
+from perdure.tools.critics import Critic
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
@@ -58,6 +60,8 @@ class Agent:
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
         compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
             that is done when the model finds the transcript too long.
+        answer: the form of the answer, any type that pydantic takes: a model, a dataclass, list[Line]. Left out: text.
+        critic: who looks at the work meanwhile, and before an answer counts.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -71,11 +75,15 @@ class Agent:
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
     compact_at: int = field(default=0, kw_only=True)
+    answer: Any = field(default=None, kw_only=True)
+    critic: Critic | None = field(default=None, kw_only=True)
+    form: AnswerForm | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
         _split(self.name, self.model)
+        _split(self.name, self._critics_model)
         try:
             settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
         except (TypeError, ValueError) as error:
@@ -84,6 +92,7 @@ class Agent:
             raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
         object.__setattr__(self, "settings", MappingProxyType(settings))
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
+        object.__setattr__(self, "form", _form(self.name, self.answer))
 
     @property
     def toolbox(self) -> Mapping[str, Tool]:
@@ -96,13 +105,17 @@ class Agent:
 
     @property
     def system(self) -> str:
-        """The system prompt: perdure's part, in text mode the tools and how to call them, then the author's part."""
+        """The system prompt: perdure's part, in text mode the tools and how to call them, the form of the answer, then
+        the author's part."""
         in_text = self.protocol.startswith(TEXT_MODE)
-        ours = texts.preamble(self.budget.turns, parallel=not in_text) if self.preamble is None else self.preamble
+        ours = self.preamble
+        if ours is None:
+            ours = texts.preamble(self.budget.turns, parallel=not in_text, form=self.form is not None)
         tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
+        form = self.form.prompt(self.protocol) if self.form else ""
         theirs = self.instructions.strip()
-        heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
-        return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
+        heading = "Your instructions" if (tools or form) and theirs else ""  # or they would read as part of those
+        return "\n\n".join(filter(None, (ours.strip(), tools, form, heading, theirs)))
 
     def opening(self, *, stored: bool = False) -> Opening:
         """What a run of this agent is opened with, and keeps to its end. `stored`: its workers have a store."""
@@ -115,10 +128,45 @@ class Agent:
             "model": model,
             "system": self.system,
             "tools": specs(tuple(self.toolbox.values()), protocol),
-            "settings": dict(self.settings),
+            "settings": self._settings(protocol),
+            "answer": self.form.schema if self.form else None,
+            "reviewing": self.critic.reviewing if self.critic else None,
+            "critic": self._critics_opening(self.critic) if self.critic else None,
         }
-        opening = Opening(digest="", **content)
-        return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
+        return _digested(Opening(digest="", **content))
+
+    @property
+    def _critics_model(self) -> str:
+        """The critic's own, or the agent's; without tools, text mode is of no use to it."""
+        return ((self.critic and self.critic.model) or self.model).removeprefix(TEXT_MODE)
+
+    def _critics_opening(self, critic: Critic) -> Opening:
+        protocol, model = _split(self.name, self._critics_model)
+        system = critic.system(
+            "\n\n".join(filter(None, (self.instructions, self.form.prompt(protocol) if self.form else "")))
+        )
+        settings = {} if critic.model else dict(self.settings)
+        return _digested(Opening(digest="", turns=1, protocol=protocol, model=model, system=system, settings=settings))
+
+    def _settings(self, protocol: str) -> dict[str, Any]:
+        """The author's settings, and the vendor's own for the form of the answer; the author's win."""
+        settings = dict(self.settings)
+        ours = self.form.settings(protocol) if self.form and not self.tools else {}
+        for key, value in ours.items():
+            given = settings.get(key, {})
+            settings[key] = {**value, **given} if isinstance(given, dict) else given
+        return settings
+
+
+def _digested(opening: Opening) -> Opening:
+    return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
+
+
+def _form(name: str, answer: Any) -> AnswerForm | None:
+    try:
+        return None if answer is None else answer_form(answer)
+    except AnswerFormError as error:
+        raise AgentError(f"agent {name!r}: {error}") from None
 
 
 def _split(name: str, model: str) -> tuple[str, str]:

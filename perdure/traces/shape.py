@@ -128,6 +128,23 @@ class TracedCall:
 
 
 @dataclass(frozen=True)
+class TracedCritique:
+    """A critic's word on a turn. `told`: the model heard it; `approved`: there was nothing to change.
+
+    `text` is what it said, true or not; it and the flags are empty until it has answered.
+    """
+
+    occasion: str
+    text: str
+    approved: bool
+    told: bool
+    protocol: str
+    model: str
+    usage: Usage
+    executions: tuple[Execution, ...]
+
+
+@dataclass(frozen=True)
 class TracedTurn:
     """A turn. `heard` is what the run itself told the model before it; `stop` is None until the model has answered."""
 
@@ -144,6 +161,7 @@ class TracedTurn:
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
     said: tuple[Spoken, ...] = ()  # by operators, heard before it
+    critique: TracedCritique | None = None
 
     @property
     def took(self) -> float | None:
@@ -208,6 +226,7 @@ class Trace:
     spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
     paused: Steered | None = None
     retried: tuple[Retried, ...] = ()
+    structured: bool = False  # the answer has a form, and is JSON of it
 
     @property
     def saw_files(self) -> bool:

@@ -165,19 +165,24 @@ def _retries(executions: Iterable[Execution]) -> int:
 
 
 def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
-    """What a run cost, at list prices on its day; None if one of its turns has none, and of which models."""
-    answered = [turn for turn in trace.turns if turn.stop is not None]
-    costs = {turn.number: _cost(trace, turn) for turn in answered}
-    unknown = dict.fromkeys(turn.model or trace.model for turn in answered if costs[turn.number] is None)
-    known = sum((each for each in costs.values() if each is not None), Decimal(0))
+    """What a run cost, at list prices on its day; None if one of its model calls has none, and of which models."""
+    costs = [paid for turn in trace.turns for paid in _costs(trace, turn)]
+    unknown = dict.fromkeys(model for model, each in costs if each is None)
+    known = sum((each for _, each in costs if each is not None), Decimal(0))
     return (None if unknown else known), tuple(unknown)
 
 
-def _cost(trace: Trace, turn: TracedTurn) -> Decimal | None:
-    """By the name that the server answered under, else by the one that it was asked for."""
-    names = dict.fromkeys(name for name in (turn.model, trace.model) if name)
-    found = (price(trace.protocol, name, turn.usage, at=turn.started) for name in names)
-    return next((each for each in found if each is not None), None)
+def _costs(trace: Trace, turn: TracedTurn) -> Iterator[tuple[str, Decimal | None]]:
+    """Model and price of each model call of a turn: its own, and the critic's.
+
+    By the name that the server answered under, else by the one that it was asked for.
+    """
+    if turn.stop is not None:
+        names = dict.fromkeys(name for name in (turn.model, trace.model) if name)
+        found = (price(trace.protocol, name, turn.usage, at=turn.started) for name in names)
+        yield turn.model or trace.model, next((each for each in found if each is not None), None)
+    if (said := turn.critique) and said.protocol:
+        yield said.model, price(said.protocol, said.model, said.usage, at=turn.started)
 
 
 def waited(trace: Trace) -> float:

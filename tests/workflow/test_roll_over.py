@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from perdure import ToolContext, tool
+from perdure import Critic, ToolContext, tool
 from perdure.core.contracts import Choice, Request, RequestKind, RunState
 from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
@@ -203,3 +203,28 @@ async def test_a_stuck_run_waits_on_for_the_same_person(brief: StageOf) -> None:
         await desk.decide(run_id, request, Choice.RETRY)
         assert (await desk.runs.result(run_id)).answer == "here I am"
         assert [e.activity_id for e in asked(await desk.runs.events(run_id))] == ["think-1", "think-1r1"]
+
+
+@pytest.mark.parametrize("every", [1, 2])  # so that a segment ends before a note is heard, and after
+async def test_a_critic_goes_along_into_new_segments(brief: StageOf, every: int) -> None:
+    """It is shown what was before, is heard in them, and its notes are counted over all of them."""
+
+    def reply(seen: Any) -> Any:
+        if "You are the critic" in str(seen.body["system"]):
+            return say("APPROVED" if "final answer" in seen.task else f"Note after {seen.task.count('calls look')}.")
+        return looks(14)(seen)
+
+    critic = Critic("answer", every=every, notes=6)
+    async with brief(reply, [look], turns=100, critic=critic, cached=0, journal=Journal(kept_bytes=0)) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "done")
+        assert await _segments(desk, run_id) >= 3
+
+        found = trace(await desk.runs.events(run_id))
+        told = {turn.number: turn.critique.text for turn in found.turns if turn.critique and turn.critique.told}
+        assert told == {number: f"Note after {number}." for number in range(every, 7 * every, every)}
+        heard = [desk.heard(place) for place in range(len(desk.model.requests))]
+        own = [text for text in heard if "You are the critic" not in text]
+        assert all(f"Note after {number}." in own[-1] for number in told)
+        assert found.usage == outcome.usage
