@@ -30,6 +30,8 @@ DEFAULTS: Final[dict[str, Any]] = {
     "max_tokens": 16_000,  # required by the API
     "cache_control": {"type": "ephemeral"},  # each turn repeats the prompt of the one before: always worth it
 }
+_CUTS: Final = ("max_tokens", "stop_sequence")  # a call they end with is not whole
+_TO_GO_ON: Final = ("pause_turn", "compaction")  # sent back as it is, and the model goes on
 _THINKING: Final = ("thinking", "redacted_thinking")
 _HEARD_END: Final = b'}],"role":"user"}'  # how every message of ours ends: keys are sorted, content is a list
 
@@ -71,7 +73,7 @@ class Anthropic:
         said = _said(answer)
         blocks = objects(said["content"])
         calls = tuple(_asked(block) for block in blocks if block.get("type") == "tool_use")
-        if said["stop_reason"] == "max_tokens" and calls and blocks[-1].get("type") == "tool_use":
+        if said["stop_reason"] in _CUTS and calls and blocks[-1].get("type") == "tool_use":
             calls = (*calls[:-1], replace(calls[-1], whole=False))
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         stop = _stop(said["stop_reason"], bool(calls), bool(text.strip()))
@@ -216,7 +218,7 @@ def _stop(reason: str, calls: bool, text: bool) -> Stop:
         return Stop.REFUSED
     if calls:
         return Stop.CALLS
-    if reason == "pause_turn":
+    if reason in _TO_GO_ON:
         return Stop.PAUSED
     if reason == "max_tokens":
         return Stop.CUT

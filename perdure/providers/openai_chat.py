@@ -20,6 +20,7 @@ from perdure.providers.protocol import AskedCall, Reply
 
 OWN_KEYS: Final = frozenset({"messages", "model", "n", "store", "stream", "tool_choice", "tools"})
 _ANSWERS_ONLY: Final = frozenset({"annotations", "parsed"})
+_BROKEN_OFF: Final = frozenset({"abort", "error"})  # vLLM, SGLang and routers: it failed on the way
 
 
 class OpenAIChat:
@@ -55,7 +56,7 @@ class OpenAIChat:
         said = _said(answer)
         choice = said["choices"][0]
         message = choice["message"]
-        reason = choice["finish_reason"]
+        reason = str(choice["finish_reason"])
         calls = tuple(_asked(call) for call in objects(message.get("tool_calls")))
         if reason == "length" and calls:
             calls = (*calls[:-1], replace(calls[-1], whole=False))
@@ -165,6 +166,8 @@ def _said(answer: bytes) -> dict[str, Any]:
         raise classed(failure_in(failure), VENDOR)
     if choices[0].get("finish_reason") is None:
         raise broken("no finish_reason, so it was cut")
+    if choices[0]["finish_reason"] in _BROKEN_OFF:
+        raise broken(f"finish_reason is {choices[0]['finish_reason']!r}")
     return {**said, "choices": choices}
 
 
@@ -181,7 +184,7 @@ def _words(content: Any) -> str:
 
 
 def _stop(reason: str, calls: bool, text: str, refusal: str) -> Stop:
-    if refusal or reason == "content_filter":
+    if refusal or reason.startswith("content_filter"):  # some servers say after a colon what it was
         return Stop.REFUSED
     if calls:
         return Stop.CALLS

@@ -176,6 +176,7 @@ def _policy(said: dict[str, Any]) -> str:
 
 
 def _reason(said: dict[str, Any]) -> str:
+    """How the response ended: "completed", "content_filter", or what else cut it."""
     if said["status"] != "incomplete":
         return str(said["status"])
     details = said.get("incomplete_details")
@@ -204,7 +205,7 @@ def _stop(reason: str, calls: bool, text: str, refusal: str) -> Stop:
         return Stop.REFUSED
     if calls:
         return Stop.CALLS
-    if reason == "max_output_tokens":
+    if reason != "completed":  # max_output_tokens, max_messages, and what may come: none of them is an end
         return Stop.CUT
     return Stop.ANSWER if text.strip() else Stop.BLANK
 
