@@ -37,6 +37,7 @@ log = structlog.get_logger("perdure")
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
 _MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
+_ONE = "not run: one call in a turn. Ask for it again when you have seen what came of the first."
 _SPENT = "not run: the budget of turns is spent"
 
 
@@ -155,6 +156,8 @@ def _admitted(
             )
         one = admit(toolbox, index, call_id, call.name, call.arguments, call.whole)
         refused = "" if asked.tools else _SPENT
+        if index and not conversation.opening.parallel:
+            refused = _ONE
         if index >= _MOST_CALLS:
             refused = f"not run: more than {_MOST_CALLS} calls in one turn. Ask for the rest in the next."
         yield one.model_copy(update={"verdict": Verdict.REFUSE, "reason": refused}) if refused else one

@@ -226,7 +226,7 @@ def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
 
 def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
     """Each protocol that these agents speak, and the variables that may hold a key for it."""
-    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
+    for protocol in dict.fromkeys(each for agent in agents.values() for each in agent.protocols):
         yield protocol, _KEYS.get(protocol.removeprefix(TEXT_MODE), ())
 
 
@@ -234,7 +234,7 @@ def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:
     """What a worker started from here would lack."""
     for protocol, keys in _wanted(agents):
         if keys and not any(os.environ.get(key) for key in keys):
-            names = ", ".join(inert.line(agent.name) for agent in agents.values() if agent.protocol == protocol)
+            names = ", ".join(inert.line(agent.name) for agent in agents.values() if protocol in agent.protocols)
             told = f"{keys[0]} is not set: runs of {names} will be stuck. Set it, or play a model from a script:"
             yield Line((Span(told),), Span("warning", "warn"), 2, 11)
             yield Line((Span("perdure model --help", "command"),), Span(""), 2, 11)

@@ -139,6 +139,16 @@ class ToolSpec(Wire):
     order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
+class Fallback(Wire):
+    """A model that is asked when those before it are out. Prompt or tools that are None are those of the opening."""
+
+    protocol: str
+    model: str
+    settings: dict[str, Any] = {}
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] | None = None
+
+
 class Opened(Wire):
     """What the workflow reads of an Opening."""
 
@@ -157,6 +167,8 @@ class Opening(Opened):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
+    parallel: bool = True  # False: one call in a turn
+    fallbacks: tuple[Fallback, ...] = ()  # asked in this order while the models before them are out
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import AdmittedCall, Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.models import OWN_KEYS
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
 from perdure.providers.attachments import PDF, parts
 from perdure.providers.clients import TIMEOUT, Client, Clients
@@ -25,7 +26,6 @@ from perdure.providers.jsontext import count_of, dumped, object_in, objects, tex
 from perdure.providers.protocol import AskedCall, Reply
 
 VENDOR: Final = Vendor("Anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_BASE_URL")
-OWN_KEYS: Final = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
 DEFAULTS: Final[dict[str, Any]] = {
     "max_tokens": 16_000,  # required by the API
     "cache_control": {"type": "ephemeral"},  # each turn repeats the prompt of the one before: always worth it
@@ -50,7 +50,7 @@ class Anthropic:
 
     def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
         settings = {**DEFAULTS, **opening.settings}
-        if mistaken := OWN_KEYS & settings.keys():
+        if mistaken := OWN_KEYS[self.protocol] & settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in settings.items() if value is not None}
         request["model"] = opening.model
@@ -61,6 +61,8 @@ class Anthropic:
             request["tools"] = [_tool(tool) for tool in opening.tools]
             if not tools:
                 request["tool_choice"] = {"type": "none"}
+            elif not opening.parallel:
+                request["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return b"".join((dumped(request)[:-1], b',"messages":[', *_marked(messages, sent, mark), b"]}"))
 
     async def post(self, body: bytes) -> bytes:

@@ -1,24 +1,23 @@
 """An agent is a value: a name, a model, instructions, tools. Everything a run is opened with is computed from it."""
 
-import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-from perdure.core.contracts import Effect, Opening, ToolSpec
+from perdure.core.contracts import Effect, Fallback, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
 from perdure.tools.builtin import ask_operator, calculator, clock
 from perdure.tools.declare import Tool, tool, where
+from perdure.tools.models import AgentError, Effort, Model
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
 
-PROTOCOLS: Final = {"anthropic": "anthropic", "openai": "openai-responses", "openai-chat": "openai-chat"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 # Anthropic compiles all strict tools of a request into one grammar, and refuses the whole request when it grows too
@@ -26,10 +25,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # first.
 _STRICT_TOOLS = 8
 _STRICT_UNIONS = 16
-
-
-class AgentError(Exception):
-    """An agent that cannot be run as declared: what, why, what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +53,10 @@ class Agent:
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
         compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
             that is done when the model finds the transcript too long.
+        effort: how much the models are to think: "low", "medium" or "high". Left to the vendor unless said.
+        parallel: whether a turn may hold several calls.
+        fallbacks: models that are asked, in this order, while those before them are out: names, or a `Model` each,
+            with settings of its own.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -71,18 +70,21 @@ class Agent:
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
     compact_at: int = field(default=0, kw_only=True)
+    effort: Effort | None = field(default=None, kw_only=True)
+    parallel: bool = field(default=True, kw_only=True)
+    fallbacks: Sequence[str | Model] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
-        _split(self.name, self.model)
         try:
-            settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise AgentError(f"agent {self.name!r}: settings are sent as JSON, and these are not ({error}).") from None
+            first, *others = _chain(self)
+        except AgentError as error:
+            raise AgentError(f"agent {self.name!r}: {error}") from None
+        object.__setattr__(self, "settings", first.settings)
+        object.__setattr__(self, "fallbacks", tuple(others))
         if isinstance(self.compact_at, bool) or not isinstance(self.compact_at, int) or self.compact_at < 0:
             raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
-        object.__setattr__(self, "settings", MappingProxyType(settings))
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
 
     @property
@@ -91,47 +93,83 @@ class Agent:
         return {each.name: each for each in self.tools if isinstance(each, Tool)}
 
     @property
-    def protocol(self) -> str:
-        return _split(self.name, self.model)[0]
+    def models(self) -> tuple[Model, ...]:
+        """All that it may ask, the first one first."""
+        return _chain(self)
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """What these models speak, each once."""
+        return tuple(dict.fromkeys(model.protocol for model in self.models))
 
     @property
     def system(self) -> str:
-        """The system prompt: perdure's part, in text mode the tools and how to call them, then the author's part."""
-        in_text = self.protocol.startswith(TEXT_MODE)
-        ours = texts.preamble(self.budget.turns, parallel=not in_text) if self.preamble is None else self.preamble
-        tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
+        """The system prompt for the first model."""
+        return self._system(self.models[0].protocol)
+
+    def _system(self, protocol: str) -> str:
+        """Perdure's part, in text mode the tools and how to call them, then the author's part."""
+        in_text = protocol.startswith(TEXT_MODE)
+        parallel = self.parallel and not in_text
+        ours = texts.preamble(self.budget.turns, parallel=parallel) if self.preamble is None else self.preamble
+        tools = text_prompt(specs(tuple(self.toolbox.values()), protocol)) if in_text else ""
         theirs = self.instructions.strip()
         heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
         return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
 
+    def _fallback(self, model: Model, opening: Opening) -> Fallback:
+        """What differs for a model that takes over."""
+        system, tools = self._system(model.protocol), specs(tuple(self.toolbox.values()), model.protocol)
+        return Fallback(
+            protocol=model.protocol,
+            model=model.wire_name,
+            settings=model.sent(self.effort),
+            system=None if system == opening.system else system,
+            tools=None if tools == opening.tools else tools,
+        )
+
     def opening(self, *, stored: bool = False) -> Opening:
         """What a run of this agent is opened with, and keeps to its end. `stored`: its workers have a store."""
-        protocol, model = _split(self.name, self.model)
-        content: dict[str, Any] = {
-            "turns": self.budget.turns,
-            "stored": stored,
-            "compact_at": self.compact_at,
-            "protocol": protocol,
-            "model": model,
-            "system": self.system,
-            "tools": specs(tuple(self.toolbox.values()), protocol),
-            "settings": dict(self.settings),
-        }
-        opening = Opening(digest="", **content)
+        first, *others = self.models
+        opening = Opening(
+            digest="",
+            turns=self.budget.turns,
+            stored=stored,
+            compact_at=self.compact_at,
+            protocol=first.protocol,
+            model=first.wire_name,
+            system=self._system(first.protocol),
+            tools=specs(tuple(self.toolbox.values()), first.protocol),
+            settings=first.sent(self.effort),
+            parallel=self.parallel,
+        )
+        fallbacks = tuple(self._fallback(model, opening) for model in others)
+        opening = opening.model_copy(update={"fallbacks": fallbacks})
         return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
 
 
-def _split(name: str, model: str) -> tuple[str, str]:
-    prefix, colon, rest = model.partition(":")
-    mode = TEXT_MODE if prefix.startswith(TEXT_MODE) else ""
-    protocol = PROTOCOLS.get(prefix.removeprefix(mode))
-    if protocol is None or not colon or not rest.strip():
-        known = ", ".join(f"'{each}:NAME'" for each in PROTOCOLS)
-        raise AgentError(
-            f"agent {name!r}: model {model!r} does not say whose it is. Write one of {known}; for a model that cannot "
-            f"call tools, with {TEXT_MODE!r} before it."
-        )
-    return mode + protocol, rest.strip()
+def _chain(agent: Agent) -> tuple[Model, ...]:
+    """The agent's models, checked.
+
+    Raises:
+        AgentError: one cannot be asked as declared, or not in turn with the others.
+    """
+    if isinstance(agent.fallbacks, str):
+        raise AgentError(f"fallbacks={agent.fallbacks!r}: give a list of models.")
+    if not isinstance(agent.parallel, bool):
+        raise AgentError(f"parallel={agent.parallel!r}: give True or False.")
+    others = (each if isinstance(each, Model) else Model(each) for each in agent.fallbacks)
+    models = (Model(agent.model, agent.settings), *others)
+    if twice := [name for name, times in Counter(model.name for model in models).items() if times > 1]:
+        raise AgentError(f"model {twice[0]!r} is to take over from itself: name it once.")
+    for model in models:
+        model.sent(agent.effort)
+        if len(models) > 1 and model.thinks_first:
+            raise AgentError(
+                f"model {model.name!r} thinks before every call (thinking: enabled), and would refuse a transcript in "
+                "which another model called. Beside fallbacks use {'type': 'adaptive'}, or effort."
+            )
+    return models
 
 
 def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
