@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import chain, count
 
@@ -12,6 +12,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.fallback import of_chain, preferred, rest
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
@@ -26,6 +27,7 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes
+from perdure.core.models import at_place, names
 from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
@@ -52,10 +54,9 @@ class Models:
     async def call_model(self, asked: CallModel) -> RecordedTurn:
         agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
-            conversation = await self._conversation(asked, _offered(agent, self.stored))
             began = time.monotonic()
-            reply = await _replied(conversation, tools=asked.tools)
-        turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
+            conversation, reply, passed = await self._thought(asked, _offered(agent, self.stored))
+        turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply, passed))
         log.info(
             "turn",
             run=activity.info().workflow_id,
@@ -68,12 +69,33 @@ class Models:
         )
         return turn
 
-    async def _conversation(self, asked: CallModel, fresh: Opening) -> Conversation:
+    async def _thought(self, asked: CallModel, fresh: Opening) -> tuple[Conversation, Reply, tuple[str, ...]]:
+        """What the first of the run's models that is not out replies, and what the others said."""
+        at_hand = await self._conversation(asked, fresh)
+
+        async def ask(place: int) -> tuple[Conversation, Reply]:
+            same = at_hand.place == place
+            conversation = at_hand if same else await self._conversation(asked, fresh, place)
+            return conversation, await _replied(conversation, tools=asked.tools)
+
+        first = preferred(at_hand.answered, datetime.now(UTC))
+        try:
+            (conversation, reply), passed = await of_chain(ask, names(at_hand.opening), first, activity.info().attempt)
+            return conversation, reply, passed
+        except ModelError as error:
+            if error.kind == "retry":
+                delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
+                raise trouble(error.message, "ModelTrouble", delay) from None
+            if error.kind == "compact":
+                raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
+            raise needs_person(error.message) from None
+
+    async def _conversation(self, asked: CallModel, fresh: Opening, place: int | None = None) -> Conversation:
         activity_id = activity.info().activity_id
         load = partial(self.files.load, segment().workflow_id)
         try:
             return await self.journal.conversation(
-                activity.client(), segment(), activity_id, asked, fresh, _encoder, load
+                activity.client(), segment(), activity_id, asked, fresh, _encoder, load, place
             )
         except TranscriptMismatchError as error:
             raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
@@ -108,7 +130,11 @@ async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
 
 
 async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
-    opening = conversation.opening
+    """
+    Raises:
+        ModelError: there is no answer, and why.
+    """
+    opening = at_place(conversation.opening, conversation.place)
     run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:
         vendor: Provider = provider(opening.protocol)
@@ -116,16 +142,13 @@ async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
         answer = await vendor.post(body)
         return vendor.read(answer, opening)
     except ModelError as error:
-        log.warning("model", run=activity.info().workflow_id, kind=error.kind, why=error.message)
-        if error.kind == "retry":
-            delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
-            raise trouble(error.message, "ModelTrouble", delay) from None
-        if error.kind == "compact":
-            raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
-        raise needs_person(error.message) from None
+        log.warning("model", run=activity.info().workflow_id, model=opening.model, kind=error.kind, why=error.message)
+        raise
 
 
-def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, reply: Reply) -> RecordedTurn:
+def _recorded_turn(
+    agent: Agent, asked: CallModel, conversation: Conversation, reply: Reply, passed: tuple[str, ...]
+) -> RecordedTurn:
     return RecordedTurn(
         v=1,
         digest="",
@@ -133,11 +156,14 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         calls=tuple(_admitted(agent, asked, conversation, reply.calls)),
         answer=reply.answer,
         usage=reply.usage,
-        protocol=conversation.opening.protocol,
+        protocol=at_place(conversation.opening, conversation.place).protocol,
         model=reply.model,
         message=reply.message,
         opening=conversation.opening if asked.turn == 1 else None,
         advice=reply.advice,
+        place=conversation.place,
+        passed=passed,
+        until=rest(conversation.place, conversation.answered, datetime.now(UTC)),
     )
 
 

@@ -229,7 +229,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
             **settings,
         )
         async with AsyncExitStack() as stack:
-            model = stack.enter_context(ScriptedModel(script if isinstance(script, Script) else Script(script)))
+            scripts = script if isinstance(script, tuple) else (script,)  # a tuple is one for each model
+            made = [each if isinstance(each, Script) else Script(each) for each in scripts]
+            model = stack.enter_context(ScriptedModel(*made))
             for name, value in model.env().items():
                 monkeypatch.setenv(name, value)
             client = await connect()

@@ -246,6 +246,9 @@ class RecordedTurn(Wire):
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
     opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
     advice: str = ""
+    place: int = 0  # which of the run's models answered: see perdure.core.models
+    passed: tuple[str, ...] = ()  # the models that were out when it was asked for, and what they said
+    until: datetime | None = None  # when the first model is asked again
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------

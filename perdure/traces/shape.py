@@ -144,6 +144,8 @@ class TracedTurn:
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
     said: tuple[Spoken, ...] = ()  # by operators, heard before it
+    protocol: str = ""  # that of the model that answered, where it is another than the run's first
+    passed: tuple[str, ...] = ()  # models that were out, and what they said
 
     @property
     def took(self) -> float | None:

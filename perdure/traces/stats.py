@@ -175,8 +175,9 @@ def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
 
 def _cost(trace: Trace, turn: TracedTurn) -> Decimal | None:
     """By the name that the server answered under, else by the one that it was asked for."""
-    names = dict.fromkeys(name for name in (turn.model, trace.model) if name)
-    found = (price(trace.protocol, name, turn.usage, at=turn.started) for name in names)
+    other = turn.protocol  # that of a model that took over
+    names = dict.fromkeys(name for name in (turn.model, "" if other else trace.model) if name)
+    found = (price(other or trace.protocol, name, turn.usage, at=turn.started) for name in names)
     return next((each for each in found if each is not None), None)
 
 

@@ -156,6 +156,10 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
+    for model in turn.passed:
+        yield from field("out", inert.line(model), "warn", "warn")
+    if turn.protocol:
+        yield from field("model", f"{inert.line(turn.model)} ({inert.line(turn.protocol)})")
     yield from claims(turn, view, trace.outcome)
     for call in turn.calls:
         if not (apart and call.state == "waiting"):

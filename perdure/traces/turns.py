@@ -164,6 +164,8 @@ class _Index:
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
             said=tuple(each for each in self.spoken if each.turn == number),
+            protocol=turn.protocol if turn and turn.place else "",
+            passed=turn.passed if turn else (),
         )
 
     def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:

@@ -12,7 +12,7 @@ from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
-from perdure.testing import call, error, say, think
+from perdure.testing import Script, call, error, say, think
 from perdure.traces.events import RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
@@ -203,3 +203,13 @@ async def test_a_stuck_run_waits_on_for_the_same_person(brief: StageOf) -> None:
         await desk.decide(run_id, request, Choice.RETRY)
         assert (await desk.runs.result(run_id)).answer == "here I am"
         assert [e.activity_id for e in asked(await desk.runs.events(run_id))] == ["think-1", "think-1r1"]
+
+
+async def test_the_model_that_took_over_is_asked_on_in_the_next_segment(brief: StageOf) -> None:
+    first = Script(lambda seen: error(401), model="claude-opus-5-5")
+    spare = Script(looks(25), model="gpt-5.5")
+    async with brief((first, spare), [look], turns=100, fallbacks=["openai:gpt-5.5"]) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 3
+        assert [request.body["model"] for request in desk.model.requests] == ["claude-opus-5-5"] + ["gpt-5.5"] * 26
