@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import chain, count
 
 import structlog
@@ -32,8 +32,10 @@ from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
 from perdure.store import StoreError
-from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
+from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError, another_id
 from perdure.tools.admission import admit
+from perdure.tools.agents import scoped
+from perdure.tools.models import AgentError
 
 log = structlog.get_logger("perdure")
 
@@ -55,7 +57,7 @@ class Models:
         agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
             began = time.monotonic()
-            conversation, reply, passed = await self._thought(asked, _offered(agent, self.stored))
+            conversation, reply, passed = await self._thought(asked, _offered(agent, self.stored, asked.only))
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply, passed))
         log.info(
             "turn",
@@ -105,10 +107,19 @@ class Models:
             raise trouble(str(error), "StoreTrouble") from None
 
 
-@cache
-def _offered(agent: Agent, stored: bool) -> Opening:
-    """What a run that begins now is opened with: one copy for all of them."""
-    return agent.opening(stored=stored)
+@lru_cache(maxsize=256)
+def _offered(agent: Agent, stored: bool, only: tuple[str, ...] | None) -> Opening:
+    """What a run that begins now is opened with: one copy for all that begin alike.
+
+    Raises:
+        ApplicationError: it is to have tools that the agent has not.
+    """
+    try:
+        return (agent if only is None else scoped(agent, only)).opening(stored=stored)
+    except AgentError as error:
+        raise needs_person(
+            f"{error} Answer stop and start the run anew; or deploy an agent that has it, and answer retry."
+        ) from None
 
 
 def _encoder(opening: Opening) -> Encode:
@@ -195,6 +206,11 @@ def _ids(turn: int, messages: bytes, calls: Sequence[AskedCall]) -> Iterator[str
     for index, call in enumerate(calls):
         ours = (f"call_{turn}_{index}" + (f"_{again}" if again else "") for again in count())
         candidates = chain([call.id] if _LEGAL_ID.fullmatch(call.id) else [], ours)
-        chosen = next(each for each in candidates if each not in taken and each.encode() not in messages)
+        chosen = next(each for each in candidates if each not in taken and not _used(each, messages))
         taken.add(chosen)
         yield chosen
+
+
+def _used(call_id: str, messages: bytes) -> bool:
+    """Whether the transcript holds this id, as it is or as that of a call that another model made."""
+    return any(each.encode() in messages for each in (call_id, another_id(call_id)))

@@ -132,6 +132,9 @@ def _whole(agent: Agent) -> Iterator[Line]:
     yield from said("prompt", inert.block(opening.system), indent=2, hang=11)
     if opening.settings:
         yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
+    for model in agent.models[1:]:
+        settings = f"  {json.dumps(model.sent(agent.effort), ensure_ascii=False)}" if model.sent(agent.effort) else ""
+        yield from said("then", inert.line(f"{model.name}{settings}"), indent=2, hang=11)
     for spec in opening.tools:
         yield BLANK
         strict = "  enforced by the vendor" if spec.strict else ""

@@ -127,6 +127,7 @@ class Start(Wire):
     state: "State | None" = None
     carried: "Carried | None" = None
     files: tuple[FileRef, ...] = ()  # that the task is about
+    tools: tuple[str, ...] | None = None  # of the agent's, those that this run may have; None: all
 
 
 class ToolSpec(Wire):
@@ -338,6 +339,7 @@ class CallModel(Wire):
     after: str
     tools: bool = True
     task: str = ""
+    only: tuple[str, ...] | None = None  # with the question that opens the run: the tools of Start
 
 
 class CompactTranscript(Wire):

@@ -382,15 +382,15 @@ def _own(told: Sequence[Entry], place: int) -> Iterator[Entry]:
                     yield entry
                 elif turn.stop is not Stop.PAUSED:
                     said = retold(turn)
-                    calls = (call.model_copy(update={"id": _another_id(call.id)}) for call in said.calls)
+                    calls = (call.model_copy(update={"id": another_id(call.id)}) for call in said.calls)
                     yield replace(said, calls=tuple(calls))
             case Heard(results) if foreign:
-                heard = (replace(result, call_id=_another_id(result.call_id)) for result in results)
+                heard = (replace(result, call_id=another_id(result.call_id)) for result in results)
                 yield replace(entry, results=tuple(heard))
             case _:
                 yield entry
 
 
-def _another_id(call_id: str) -> str:
-    """Always the same for the same. Short ids are nobody's own: see `activities.model`."""
+def another_id(call_id: str) -> str:
+    """What stands for a call's id where another model than its own is shown it. Short ids are nobody's own, and stay."""
     return f"call_{of_bytes(call_id)[:_DICE]}" if len(call_id) >= _DICE else call_id

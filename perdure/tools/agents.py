@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -200,6 +200,18 @@ def that_reads_on(agent: Agent, outputs: Outputs) -> Agent:
     """The agent with `read_more`, if a tool of its own may return more than the model is shown."""
     long = any(each not in (ask_operator, calculator, clock) for each in agent.tools)
     return replace(agent, tools=(*agent.tools, outputs.reader)) if long else agent
+
+
+def scoped(agent: Agent, only: Collection[str]) -> Agent:
+    """The agent with these of its tools alone, in its own order; `read_more` goes along, which reads the run itself.
+
+    Raises:
+        AgentError: it has no such tool; the text lists those it has.
+    """
+    if unknown := [name for name in only if name not in agent.toolbox]:
+        known = ", ".join(agent.toolbox) or "none"
+        raise AgentError(f"agent {agent.name!r} has no tool {unknown[0]!r}; it has: {known}.")
+    return replace(agent, tools=[each for name, each in agent.toolbox.items() if name in only or is_read_more(each)])
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

@@ -210,6 +210,7 @@ class Trace:
     spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
     paused: Steered | None = None
     retried: tuple[Retried, ...] = ()
+    tools: tuple[str, ...] | None = None  # of the agent's, those it was started with; None: all
 
     @property
     def saw_files(self) -> bool:

@@ -88,6 +88,8 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     yield from _files(trace.files)
     if trace.model:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
+    if trace.tools is not None:
+        yield from field("tools", f"{inert.line(', '.join(trace.tools)) or 'none'}: no others were given to this run")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
     if trace.ended:
         took = clock.lasted((trace.ended - trace.started).total_seconds())

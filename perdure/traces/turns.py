@@ -265,6 +265,7 @@ class _Index:
             spoken=self.spoken,
             paused=self.standing.paused if outcome is None else None,
             retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
+            tools=self.started.start.tools,
         )
 
     def _opening(self) -> Opening | None:

@@ -1,7 +1,7 @@
 """A vendor is out: the run goes on with the next of its models, and what was said and done is carried over."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -135,7 +135,7 @@ async def test_the_model_that_took_over_is_asked_on_and_its_prompt_only_grows(st
         assert (await desk.run()).state is RunState.ANSWERED
         assert [model for model, _ in models(desk)] == ["claude-opus-5-5"] * 2 + ["gpt-5.5"] * 5
         sent = [request.body["input"] for request in desk.model.requests[2:]]
-        assert all(after[: len(before)] == before for before, after in zip(sent, sent[1:], strict=False))
+        assert all(after[: len(before)] == before for before, after in pairwise(sent))
         assert "thought 4" in desk.heard()
 
 

@@ -213,3 +213,12 @@ async def test_the_model_that_took_over_is_asked_on_in_the_next_segment(brief: S
         assert (await desk.runs.result(run_id)).answer == "done"
         assert await _segments(desk, run_id) >= 3
         assert [request.body["model"] for request in desk.model.requests] == ["claude-opus-5-5"] + ["gpt-5.5"] * 26
+
+
+async def test_the_tools_that_a_run_was_given_are_its_tools_in_every_segment(brief: StageOf) -> None:
+    async with brief(looks(14), [look, pay], turns=100) as desk:
+        run_id = await desk.start(tools=["look"])
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 2
+        offered = [[each["name"] for each in request.body["tools"]] for request in desk.model.requests]
+        assert offered == [["look"]] * 15
