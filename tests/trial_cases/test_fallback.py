@@ -177,3 +177,18 @@ async def test_a_turn_that_was_paused_is_begun_anew_by_another_model(stage):
     async with stage(scripts, [look], fallbacks=[SPARE["anthropic"]]) as desk:
         assert (await desk.run()).answer == "done"
         assert [message["role"] for message in desk.model.requests[-1].body["messages"]] == ["user"]
+
+
+async def test_calls_of_two_models_that_share_an_id_are_told_apart(stage):
+    twin = "call_of_the_same_long_id_twice"
+    mine, other = call("look", at=1, id=twin), call("look", at=2, id=twin)
+    scripts = (
+        first(lambda seen: mine if seen.turn == 0 else error(401)),
+        spare(lambda seen: other if seen.turn == 1 else say("done"), "anthropic"),
+    )
+    async with stage(scripts, [look], fallbacks=[SPARE["anthropic"]]) as desk:
+        assert (await desk.run()).answer == "done"
+        turns = trace(await desk.runs.events(desk.started[0])).turns
+        ids = [one.id for turn in turns for one in turn.calls]
+        assert ids[0] == twin
+        assert twin not in ids[1:]
