@@ -392,5 +392,5 @@ def _own(told: Sequence[Entry], place: int) -> Iterator[Entry]:
 
 
 def another_id(call_id: str) -> str:
-    """What stands for a call's id where another model than its own is shown it. Short ids are no vendor's: they stay."""
+    """What stands for a call's id where another model is shown it. Short ids are no vendor's own: they stay."""
     return f"call_{of_bytes(call_id)[:_DICE]}" if len(call_id) >= _DICE else call_id
