@@ -28,11 +28,12 @@ from perdure.core.contracts import (
 )
 from perdure.core.digests import of_bytes
 from perdure.core.models import at_place, names
+from perdure.core.retelling import another_id
 from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
 from perdure.store import StoreError
-from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError, another_id
+from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
 from perdure.tools.admission import admit
 from perdure.tools.agents import scoped
 from perdure.tools.models import AgentError

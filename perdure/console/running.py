@@ -148,9 +148,7 @@ async def _started(at: Desk, runs: RunsPort, wanted: Wanted) -> Started:
     if served is not None and wanted.agent not in served:
         raise AgentNotServedError(wanted.agent, served)
     try:
-        started = await runs.start(
-            wanted.agent, wanted.task, run_id=wanted.run_id, files=files, tools=wanted.tools
-        )
+        started = await runs.start(wanted.agent, wanted.task, run_id=wanted.run_id, files=files, tools=wanted.tools)
     except FileError as error:  # there is no store, and so a run takes less
         raise SetupError(str(error)) from None
     if not started.new:

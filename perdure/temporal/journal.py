@@ -11,7 +11,7 @@ others those not used for longest, when there are too many or when they take too
 
 from asyncio import Lock
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -22,11 +22,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.compaction import retold
 from perdure.core.contracts import CALL_MODEL, CallModel, Carried, FileRef, Opening, Ref, Start, Stop
-from perdure.core.digests import of_bytes
 from perdure.core.models import at_place
-from perdure.core.transcript import Assistant, Entry, Heard, Record, RecordGapError, chain, digest, entries, opening
+from perdure.core.retelling import for_place
+from perdure.core.transcript import Assistant, Entry, Record, RecordGapError, chain, digest, entries, opening
 from perdure.files import Load, Taken, attached
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
@@ -37,7 +36,6 @@ _KEPT_RUNS = 2_000
 _PARSED = 7  # times the bytes of a small JSON text is about what it takes in memory, decoded
 _SMALL = 16_000  # bytes: what is larger is so by its texts
 _EMPTY = 3_000  # bytes of an entry that holds nothing yet
-_DICE = 20  # characters of an id that is a vendor's own
 _LAST = {Stop.ANSWER, Stop.REFUSED}  # turns after which a run ends
 
 Encode = Callable[[Sequence[Entry]], bytes]
@@ -355,7 +353,7 @@ async def _grown(
     record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: EncodeFor, load: Load
 ) -> Conversation:
     whole, files = await attached(entries(record, asked), kept.files, load)
-    more = encode(at_place(kept.opening, kept.place))(list(_own(whole, kept.place)))
+    more = encode(at_place(kept.opening, kept.place))(list(for_place(whole, kept.place)))
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
@@ -366,31 +364,3 @@ async def _grown(
         place=kept.place,
         answered=_answered(record, [asked], kept.answered),
     )
-
-
-def _own(told: Sequence[Entry], place: int) -> Iterator[Entry]:
-    """Entries for the model at `place`: another one's turn is retold, and what it had not ended is begun anew.
-
-    Its calls get other ids. By one of its own a vendor could know the call again, and miss the thinking beside it.
-    """
-    foreign = False
-    for entry in told:
-        match entry:
-            case Assistant(turn):
-                foreign = turn.place != place
-                if not foreign:
-                    yield entry
-                elif turn.stop is not Stop.PAUSED:
-                    said = retold(turn)
-                    calls = (call.model_copy(update={"id": another_id(call.id)}) for call in said.calls)
-                    yield replace(said, calls=tuple(calls))
-            case Heard(results) if foreign:
-                heard = (replace(result, call_id=another_id(result.call_id)) for result in results)
-                yield replace(entry, results=tuple(heard))
-            case _:
-                yield entry
-
-
-def another_id(call_id: str) -> str:
-    """What stands for a call's id where another model is shown it. Short ids are no vendor's own: they stay."""
-    return f"call_{of_bytes(call_id)[:_DICE]}" if len(call_id) >= _DICE else call_id
