@@ -11,11 +11,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.compaction import transcript
-from activities.model import answered
+from activities.model import answered, trouble_of
 from activities.own import heartbeating, recorded, segment
 from perdure.core.contracts import ASK_CRITIC, TRANSCRIPT_MISMATCH, AskCritic, Critique, Opening, Stop
 from perdure.core.transcript import Record, RecordGapError, Task, told
-from perdure.providers.protocol import Reply
+from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Conversation, Journal
 from perdure.tools.critics import approves, noted, shown
@@ -36,7 +36,10 @@ class Critics:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             messages = provider(critic.protocol).encode([Task(question)])
-            reply = await answered(Conversation(critic, messages, "", ""), tools=True)
+            try:
+                reply = await answered(Conversation(critic, messages, "", ""), tools=True)
+            except ModelError as error:
+                raise trouble_of(error) from None
         critique = recorded(self.journal, _critique(asked, critic, reply))
         log.info("critique", run=segment().workflow_id, turn=asked.turn, after=asked.occasion, told=critique.told)
         return critique

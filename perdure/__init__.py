@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.tools.declare import ToolError as ToolError
     from perdure.tools.declare import tool as tool
     from perdure.tools.declare import tools_of as tools_of
+    from perdure.tools.models import Model as Model
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _ROOMS = {  # name -> the module that defines it
     "Critic": "perdure.tools.critics",
     "Effect": "perdure.core.contracts",
     "File": "perdure.files",
+    "Model": "perdure.tools.models",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
     "ToolContext": "perdure.tools.declare",
@@ -53,6 +55,7 @@ __all__ = [
     "Critic",
     "Effect",
     "File",
+    "Model",
     "Runs",
     "Tool",
     "ToolContext",

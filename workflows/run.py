@@ -105,7 +105,7 @@ class AgentRun:
             await self._helm.checked()
             self._state = self._helm.into(self._state)
             is_long = self._may_roll_over()
-            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files):
+            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files, only=start.tools):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):

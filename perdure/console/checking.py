@@ -134,6 +134,9 @@ def _whole(agent: Agent) -> Iterator[Line]:
         yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
     if opening.critic:
         yield from said("critic", inert.block(opening.critic.system), indent=2, hang=11)
+    for model in agent.models[1:]:
+        settings = f"  {json.dumps(model.sent(agent.effort), ensure_ascii=False)}" if model.sent(agent.effort) else ""
+        yield from said("then", inert.line(f"{model.name}{settings}"), indent=2, hang=11)
     for spec in opening.tools:
         yield BLANK
         strict = "  enforced by the vendor" if spec.strict else ""
@@ -233,10 +236,11 @@ def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _spoken(agent: Agent) -> Sequence[str]:
-    """The protocols that its runs speak: its own, and its critic's."""
+    """The protocols that its runs speak: its models', and its critic's."""
     critic = agent.opening().critic
-    other = critic.protocol if critic and critic.protocol != agent.protocol.removeprefix(TEXT_MODE) else ""
-    return [each for each in (agent.protocol, other) if each]
+    known = {protocol.removeprefix(TEXT_MODE) for protocol in agent.protocols}
+    other = critic.protocol if critic and critic.protocol not in known else ""
+    return [each for each in (*agent.protocols, other) if each]
 
 
 def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:

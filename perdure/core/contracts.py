@@ -130,6 +130,7 @@ class Start(Wire):
     state: "State | None" = None
     carried: "Carried | None" = None
     files: tuple[FileRef, ...] = ()  # that the task is about
+    tools: tuple[str, ...] | None = None  # of the agent's, those that this run may have; None: all
 
 
 class ToolSpec(Wire):
@@ -160,6 +161,16 @@ class Reviewing(Wire):
     returns: int = 0  # of an answer, at most
 
 
+class Fallback(Wire):
+    """A model that is asked when those before it are out. Prompt or tools that are None are those of the opening."""
+
+    protocol: str
+    model: str
+    settings: dict[str, Any] = {}
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] | None = None
+
+
 class Opened(Wire):
     """What the workflow reads of an Opening."""
 
@@ -181,6 +192,8 @@ class Opening(Opened):
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
     answer: dict[str, Any] | None = None  # JSON Schema of the answer, if it has a form
     critic: "Opening | None" = None  # who the critic is and what it is told
+    parallel: bool = True  # False: one call in a turn
+    fallbacks: tuple[Fallback, ...] = ()  # asked in this order while the models before them are out
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------
@@ -262,6 +275,9 @@ class RecordedTurn(Wire):
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
     opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
     advice: str = ""
+    place: int = 0  # which of the run's models answered: see perdure.core.models
+    passed: tuple[str, ...] = ()  # the models that were out when it was asked for, and what they said
+    until: datetime | None = None  # when the first model is asked again
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------
@@ -374,6 +390,7 @@ class CallModel(Wire):
     after: str
     tools: bool = True
     task: str = ""
+    only: tuple[str, ...] | None = None  # with the question that opens the run: the tools of Start
 
 
 class CompactTranscript(Wire):

@@ -56,8 +56,22 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State, *, is_long: bool = False, files: Sequence[FileRef] = ()) -> NextStep:
-    """What must happen next. `is_long`: the history is, and nothing is in flight. `files`: those of the task."""
+def next_step(
+    agent: str,
+    task: str,
+    state: State,
+    *,
+    is_long: bool = False,
+    files: Sequence[FileRef] = (),
+    only: tuple[str, ...] | None = None,
+) -> NextStep:
+    """What must happen next.
+
+    Args:
+        is_long: the history is, and nothing is in flight.
+        files: those of the task.
+        only: the tools that the run may have; None: all of its agent's.
+    """
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
@@ -70,7 +84,8 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False, fil
         return Criticise(critique)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
-    return Think(_question(agent, task, files, state))
+    question = _question(agent, task, files, state)
+    return Think(question if state.opened else question.model_copy(update={"only": only}))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:

@@ -478,7 +478,7 @@ def _check_last(message: dict[str, Any]) -> None:
     last = blocks_of(message)[-1]
     if last["type"] == "text" and last["text"] != last["text"].rstrip():
         raise RefusalError("messages: final assistant content cannot end with trailing whitespace")
-    if not blocks_of_kind(message, "server_tool_use"):  # a paused turn is sent back as it is, and goes on
+    if not blocks_of_kind(message, "server_tool_use", "compaction"):  # sent back as it is, and goes on
         raise RefusalError(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )

@@ -162,6 +162,8 @@ class TracedTurn:
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
     said: tuple[Spoken, ...] = ()  # by operators, heard before it
     critique: TracedCritique | None = None
+    protocol: str = ""  # that of the model that answered, where it is another than the run's first
+    passed: tuple[str, ...] = ()  # models that were out, and what they said
 
     @property
     def took(self) -> float | None:
@@ -227,6 +229,7 @@ class Trace:
     paused: Steered | None = None
     retried: tuple[Retried, ...] = ()
     structured: bool = False  # the answer has a form, and is JSON of it
+    tools: tuple[str, ...] | None = None  # of the agent's, those it was started with; None: all
 
     @property
     def saw_files(self) -> bool:

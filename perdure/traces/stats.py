@@ -178,8 +178,9 @@ def _costs(trace: Trace, turn: TracedTurn) -> Iterator[tuple[str, Decimal | None
     By the name that the server answered under, else by the one that it was asked for.
     """
     if turn.stop is not None:
-        names = dict.fromkeys(name for name in (turn.model, trace.model) if name)
-        found = (price(trace.protocol, name, turn.usage, at=turn.started) for name in names)
+        other = turn.protocol  # that of a model that took over
+        names = dict.fromkeys(name for name in (turn.model, "" if other else trace.model) if name)
+        found = (price(other or trace.protocol, name, turn.usage, at=turn.started) for name in names)
         yield turn.model or trace.model, next((each for each in found if each is not None), None)
     if (said := turn.critique) and said.protocol:
         yield said.model, price(said.protocol, said.model, said.usage, at=turn.started)

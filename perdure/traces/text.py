@@ -88,6 +88,8 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     yield from _files(trace.files)
     if trace.model:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
+    if trace.tools is not None:
+        yield from field("tools", f"{inert.line(', '.join(trace.tools)) or 'none'}: no others were given to this run")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
     if trace.ended:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
@@ -156,6 +158,10 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
+    for model in turn.passed:
+        yield from field("out", inert.line(model), "warn", "warn")
+    if turn.protocol:
+        yield from field("model", f"{inert.line(turn.model)} ({inert.line(turn.protocol)})")
     yield from claims(turn, view, trace.outcome)
     for call in turn.calls:
         if not (apart and call.state == "waiting"):

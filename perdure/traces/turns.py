@@ -169,6 +169,8 @@ class _Index:
             asked=self.asked_at[(number, -1)],
             said=tuple(each for each in self.spoken if each.turn == number),
             critique=self._critique(number),
+            protocol=turn.protocol if turn and turn.place else "",
+            passed=turn.passed if turn else (),
         )
 
     def _critique(self, number: int) -> TracedCritique | None:
@@ -288,6 +290,7 @@ class _Index:
             paused=self.standing.paused if outcome is None else None,
             retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
             structured=structured,
+            tools=self.started.start.tools,
         )
 
     def _opening(self) -> Opening | None:

@@ -14,6 +14,7 @@ from perdure.core.contracts import NotAnsweredError, Outcome, RunState
 from perdure.testing.schemas import schema_problem
 from perdure.tools.agents import AgentError
 from perdure.tools.answers import AnswerForm, MisfitError, answer_form, held, without_form
+from perdure.tools.models import Model
 
 
 class Line(BaseModel):
@@ -183,8 +184,8 @@ def test_an_authors_settings_stand_beside_the_vendors_form_and_win() -> None:
 
 @pytest.mark.parametrize("model", FORMATS)
 def test_a_question_beside_the_task_is_asked_without_the_form(model: str) -> None:
-    given = desk(model, settings={"output_config": {"effort": "low"}, "max_tokens": 9}).opening().settings
-    assert without_form(given) == {"output_config": {"effort": "low"}, "max_tokens": 9}
+    given = desk(model, effort="low").opening().settings
+    assert without_form(given) == Model(model).sent("low") != given
 
 
 # --- reading it -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
-from perdure.testing import call, error, say, think
+from perdure.testing import Script, call, error, say, think
 from perdure.traces.events import RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
@@ -228,3 +228,22 @@ async def test_a_critic_goes_along_into_new_segments(brief: StageOf, every: int)
         own = [text for text in heard if "You are the critic" not in text]
         assert all(f"Note after {number}." in own[-1] for number in told)
         assert found.usage == outcome.usage
+
+
+async def test_the_model_that_took_over_is_asked_on_in_the_next_segment(brief: StageOf) -> None:
+    first = Script(lambda seen: error(401), model="claude-opus-5-5")
+    spare = Script(looks(25), model="gpt-5.5")
+    async with brief((first, spare), [look], turns=100, fallbacks=["openai:gpt-5.5"]) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 3
+        assert [request.body["model"] for request in desk.model.requests] == ["claude-opus-5-5"] + ["gpt-5.5"] * 26
+
+
+async def test_the_tools_that_a_run_was_given_are_its_tools_in_every_segment(brief: StageOf) -> None:
+    async with brief(looks(14), [look, pay], turns=100) as desk:
+        run_id = await desk.start(tools=["look"])
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 2
+        offered = [[each["name"] for each in request.body["tools"]] for request in desk.model.requests]
+        assert offered == [["look"]] * 15
