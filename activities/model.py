@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import cache
 from itertools import chain, count
 
@@ -12,6 +13,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.costs import cost, refuse_unpriced
 from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
@@ -34,7 +36,7 @@ log = structlog.get_logger("perdure")
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
 _MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
-_SPENT = "not run: the budget of turns is spent"
+_SPENT = "not run: no tool can be called any more"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Models:
         async with heartbeating():
             conversation = await self._conversation(asked, _offered(agent, self.stored))
             began = time.monotonic()
-            reply = await _replied(conversation, tools=asked.tools)
+            refuse_unpriced(agent, conversation.opening)
+            reply = await _replied(agent, conversation, tools=asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply))
         log.info(
             "turn",
@@ -59,6 +62,7 @@ class Models:
             stop=turn.stop,
             calls=[call.name for call in turn.calls],
             seconds=round(time.monotonic() - began, 3),
+            cost=None if turn.cost is None else f"{turn.cost:f}",
             **turn.usage.model_dump(),
         )
         return turn
@@ -81,34 +85,37 @@ def _encoder(opening: Opening) -> Encode:
     return provider(opening.protocol).encode
 
 
-async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
+async def _replied(agent: Agent, conversation: Conversation, *, tools: bool) -> Reply:
     """The model's reply. Where it may not call, its notes say so; only if it does nonetheless is the choice taken away.
 
     For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
     """
-    reply = await _answered(conversation, tools=True)
+    reply = await _answered(agent, conversation, tools=True)
     acts = reply.calls or reply.stop in (Stop.PAUSED, Stop.UNREAD)
     if tools or not acts:
         return reply
     log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
-    insisted = await _answered(conversation, tools=False)
-    return replace(insisted, usage=reply.usage + insisted.usage)
+    insisted = await _answered(agent, conversation, tools=False)
+    costs = (reply.cost, insisted.cost)
+    both = None if None in costs else sum(filter(None, costs), Decimal(0))
+    return replace(insisted, usage=reply.usage + insisted.usage, cost=both)
 
 
-async def _answered(conversation: Conversation, *, tools: bool) -> Reply:
+async def _answered(agent: Agent, conversation: Conversation, *, tools: bool) -> Reply:
     opening = conversation.opening
     run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:
         vendor: Provider = provider(opening.protocol)
         body = vendor.body(opening, conversation.messages, tools=tools, sent=conversation.sent, run=run)
         answer = await vendor.post(body)
-        return vendor.read(answer, opening)
+        reply = vendor.read(answer, opening)
     except ModelError as error:
         log.warning("model", run=activity.info().workflow_id, kind=error.kind, why=error.message)
         if error.kind == "retry":
             delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
             raise trouble(error.message, "ModelTrouble", delay) from None
         raise needs_person(error.message) from None
+    return replace(reply, cost=cost(agent, opening, reply))
 
 
 def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, reply: Reply) -> RecordedTurn:
@@ -124,6 +131,7 @@ def _recorded_turn(agent: Agent, asked: CallModel, conversation: Conversation, r
         message=reply.message,
         opening=conversation.opening if asked.turn == 1 else None,
         advice=reply.advice,
+        cost=reply.cost,
     )
 
 

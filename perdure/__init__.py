@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perdure.core.contracts import Effect as Effect
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
-    from perdure.tools.agents import Budget as Budget
+    from perdure.tools.budget import Budget as Budget
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
     from perdure.tools.declare import NOT_DONE as NOT_DONE
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from perdure.tools.declare import ToolError as ToolError
     from perdure.tools.declare import tool as tool
     from perdure.tools.declare import tools_of as tools_of
+    from perdure.tools.prices import Prices as Prices
 
 __version__ = "0.1.0"
 
 _ROOMS = {  # name -> the module that defines it
     "Agent": "perdure.tools.agents",
-    "Budget": "perdure.tools.agents",
+    "Budget": "perdure.tools.budget",
     "NOT_DONE": "perdure.tools.declare",
     "UNSURE": "perdure.tools.declare",
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
     "Effect": "perdure.core.contracts",
+    "Prices": "perdure.tools.prices",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
     "ToolContext": "perdure.tools.declare",
@@ -45,6 +47,7 @@ __all__ = [
     "Agent",
     "Budget",
     "Effect",
+    "Prices",
     "Runs",
     "Tool",
     "ToolContext",

@@ -21,6 +21,7 @@ from perdure.core.contracts import (
     WAITING_PREFIX,
     Call,
     CallModel,
+    Choice,
     CompactTranscript,
     Decision,
     ExportSegment,
@@ -34,11 +35,23 @@ from perdure.core.contracts import (
     Start,
     State,
 )
-from perdure.core.loop import concluded, latest_turn, next_step, unsettled, with_context, with_observation, with_turn
-from perdure.core.steps import Act, Finish, RollOver, Think
+from perdure.core.limits import extended, finishing, in_force
+from perdure.core.loop import (
+    concluded,
+    latest_turn,
+    next_step,
+    unsettled,
+    with_context,
+    with_observation,
+    with_time,
+    with_turn,
+)
+from perdure.core.repeats import was_rejected
+from perdure.core.steps import Act, AskForMore, Finish, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.settle import Settling, cause
+from workflows.stopwatch import Stopwatch
 
 T = TypeVar("T")
 
@@ -56,6 +69,7 @@ class AgentRun:
         self._state = _carried(start)
         self._numbers = count(self._state.serial)
         self._gate = Gate(self._state.requests, self._state.decided, self._changed, partial(next, self._numbers))
+        self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=bool(self._state.requests))
         self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
@@ -81,11 +95,14 @@ class AgentRun:
     async def _loop(self, start: Start) -> Outcome:
         while True:
             workflow.set_current_details(self._details())
+            self._state = with_time(self._state, self._worked())
             match next_step(start.agent, start.task, self._state, is_long=self._may_roll_over()):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
+                case AskForMore(why):
+                    await self._do(partial(self._ask_for_more, why))
                 case RollOver(carry):
                     await self._roll_over(start, carry)
                 case Finish():
@@ -128,10 +145,18 @@ class AgentRun:
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
         sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
-        settling = Settling(self._gate, agent, state.turn, latest_turn(state), call, sent)
+        barred = was_rejected(state, call)
+        settling = Settling(self._gate, agent, state.turn, latest_turn(state), call, sent, barred=barred)
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
-        self._state = with_observation(self._state, ref)
+        self._state = with_observation(self._state, ref, rejected=settling.rejected)
+
+    async def _ask_for_more(self, why: str) -> None:
+        turn = self._state.turn + 1
+        if (carried := self._gate.carried(turn)) and carried.kind is RequestKind.STUCK:
+            await self._gate.mended(carried)  # the segment before had already asked the model
+        ruling = await self._gate.ask(request_for(RequestKind.LIMIT, why, turn=turn))
+        self._state = extended(self._state) if ruling.choice is Choice.EXTEND else finishing(self._state)
 
     async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
         """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
@@ -266,6 +291,9 @@ class AgentRun:
     def _changed(self) -> None:
         self._unpublished = True
 
+    def _worked(self) -> float:
+        return self._stopwatch.read(workflow.now(), waiting=bool(self._gate.requests))
+
     async def _publish_changes(self) -> None:
         """Publish once for all that changes in a step."""
         while True:
@@ -274,6 +302,7 @@ class AgentRun:
 
     def _publish(self) -> None:
         self._unpublished = False
+        self._worked()  # now what waits has changed
         workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
@@ -298,7 +327,7 @@ class AgentRun:
 
     def _details(self) -> str:
         """Where the run stands, in markdown, for Temporal's own UI."""
-        budget = f" of {self._state.opened.turns}" if self._state.opened else ""
+        budget = f" of {in_force(self._state).turns}" if self._state.opened else ""
         lines = [f"**{self._standing_state()}** after {self._state.turn}{budget} turns"]
         for request in self._gate.requests:
             what = f" {calls.code(request.title)}" if request.title else ""

@@ -36,12 +36,18 @@ from workflows.gate import Gate, Ruling, request_for
 
 _SENDINGS_IN_VAIN = 5  # that never reached the tool, before a person is asked; the pauses double from a second on
 _SENDINGS_UNDONE = 2  # after which the probe said that nothing happened; then the model is told
+_REJECTED_BEFORE = (
+    "not run: an operator rejected this very call before in this run, and is not asked about it again. Nothing was "
+    "done. Change the arguments, take another tool, or give up and say what was not done."
+)
 
 
 class Settling:
     """The way of one call. Each sending to a worker has an activity id of its own."""
 
-    def __init__(self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent) -> None:
+    def __init__(
+        self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent, *, barred: bool = False
+    ) -> None:
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
         root = workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
@@ -49,6 +55,8 @@ class Settling:
         self._sendings = sent.sendings
         self._latest = ""  # activity id of the latest sending
         self._doubt = sent.doubt  # why it may have taken effect, while nobody knows
+        self._barred = barred and not gate.carried(turn, call.index)  # rejected in an earlier turn: nobody is asked
+        self.rejected = False  # by an operator
 
     @property
     def sent(self) -> Sent:
@@ -100,10 +108,13 @@ class Settling:
         return self._said("not run: the run was cancelled first", ok=False)
 
     async def _rejection(self, why: str) -> Ref | None:
+        if self._barred:
+            return self._said(_REJECTED_BEFORE, ok=False)
         ruling = await self._ask(RequestKind.APPROVAL, why)
         if ruling.choice is Choice.APPROVE:
             self._grant = ruling.grant
             return None
+        self.rejected = True
         return self._said(
             f"not run: an operator ({ruling.by}) rejected this call.{ruling.words} Nothing was done. Do not ask for "
             "the same call again unchanged.",
@@ -218,7 +229,9 @@ class Settling:
         if not seen.digest:  # nothing was recorded: the workflow's own words
             return self._said(seen.reason, ok=False)
         ok = seen.ending is Ending.OK
-        return Ref(kind="observation", id=self._latest, digest=seen.digest, call=self.call.index, ok=ok)
+        return Ref(
+            kind="observation", id=self._latest, digest=seen.digest, call=self.call.index, ok=ok, whole=seen.whole
+        )
 
     def _said(self, text: str, *, ok: bool) -> Ref:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)

@@ -7,6 +7,7 @@ none may change its meaning. Declarations only: this module passes through the w
 """
 
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -121,12 +122,27 @@ class ToolSpec(Wire):
     order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
+class Limits(Wire):
+    """What a run may spend, besides turns: see perdure.tools.budget.Budget. None: as much as it takes.
+
+    `tokens`: in and out. `money`: US dollars. `seconds`: of thinking and acting. With `ask`, an operator may give more.
+    `turns` is set only where an operator gave more of them; those of the opening stand in `Opened`.
+    """
+
+    turns: int | None = None
+    tokens: int | None = None
+    money: Decimal | None = None
+    seconds: float | None = None
+    ask: bool = False
+
+
 class Opened(Wire):
-    """What the workflow reads of an Opening."""
+    """What the workflow reads of an Opening. Without `limits` it is of a time that knew turns alone, and no repeats."""
 
     digest: str
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
+    limits: Limits | None = None
 
 
 class Opening(Opened):
@@ -191,6 +207,7 @@ class Turn(Wire):
     usage: Usage = Usage()
     opening: Opened | None = None
     advice: str = ""
+    cost: Decimal | None = None  # US dollars; None: nobody knows
 
 
 class RecordedTurn(Wire):
@@ -207,6 +224,7 @@ class RecordedTurn(Wire):
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
     opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
     advice: str = ""
+    cost: Decimal | None = None
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------
@@ -227,6 +245,7 @@ class Observed(Wire):
     digest: str
     ending: Ending
     reason: str = ""  # for UNKNOWN and ASK
+    whole: str = ""  # digest of the text before it was cut under a name, which is another each time
 
 
 class Observation(Observed):
@@ -270,6 +289,7 @@ class Ref(Wire):
     call: int = -1
     text: str = ""
     ok: bool = True
+    whole: str = ""  # as in Observed
 
 
 # --- messages to activities -------------------------------------------------------------------------------------------
@@ -346,6 +366,7 @@ class RequestKind(StrEnum):
     APPROVAL = "approval"
     UNKNOWN = "unknown"  # a side effect's outcome
     STUCK = "stuck"  # something a person can mend
+    LIMIT = "limit"  # the budget is spent, and a person may give more
 
 
 class Choice(StrEnum):
@@ -358,12 +379,15 @@ class Choice(StrEnum):
     GIVE_UP = "give_up"
     RETRY = "retry"
     STOP = "stop"
+    EXTEND = "extend"  # as much again of what is spent
+    FINISH = "finish"  # one last turn without tools
 
 
 CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
     RequestKind.APPROVAL: (Choice.APPROVE, Choice.REJECT),
     RequestKind.UNKNOWN: (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP),
     RequestKind.STUCK: (Choice.RETRY, Choice.STOP),
+    RequestKind.LIMIT: (Choice.EXTEND, Choice.FINISH),
 }
 
 
@@ -435,6 +459,7 @@ class Outcome(Wire):
     turns: int = 0
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
+    cost: Decimal | None = None  # US dollars; None: of one turn at least nobody knows
 
 
 class Standing(Wire):
@@ -472,6 +497,15 @@ class Exported(Wire):
     size: int = 0  # bytes, compressed
 
 
+class Seen(Wire):
+    """An action, by digest, and how many times in a row it brought the same result; `turn` is the latest of them."""
+
+    action: str
+    result: str
+    times: int
+    turn: int
+
+
 class State(Wire):
     """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
 
@@ -494,6 +528,13 @@ class State(Wire):
     serial: int = 1  # numbers for activities that no turn numbers, given out
     began: datetime | None = None  # when its first segment did
     left: tuple[str, ...] = ()  # ended segments that are not in the store yet
+    cost: Decimal = Decimal(0)  # of the turns whose cost is known
+    unpriced: int = 0  # the others, since a person last let them be
+    seconds: float = 0.0  # of thinking and acting
+    raised: Limits = Limits()  # what an operator gave more of: the new limits
+    finishing: bool = False  # an operator gave no more
+    seen: tuple[Seen, ...] = ()  # what was done before the latest turn, by latest turn: see perdure.core.repeats
+    rejected: tuple[str, ...] = ()  # actions that an operator rejected
 
 
 Start.model_rebuild()

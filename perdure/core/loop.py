@@ -8,10 +8,13 @@ The rules, in order:
 3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
 4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
-6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
+6. When a budget is spent (perdure.core.limits), or the run goes round in circles (perdure.core.repeats), the model is
+   asked once more, without tools. However that ends: `limited`. Before, an operator may be asked for more of a budget.
 7. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
+
+from decimal import Decimal
 
 from perdure.core.contracts import (
     Call,
@@ -26,7 +29,9 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes, of_transcript
-from perdure.core.steps import Act, Finish, NextStep, RollOver, Think
+from perdure.core.limits import may_ask, spent
+from perdure.core.repeats import stopped, tallied, warnings, with_rejected
+from perdure.core.steps import Act, AskForMore, Finish, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _SHORT_TASK = 2_000  # characters
@@ -38,8 +43,8 @@ _CUT_NOTE = (
     "several calls."
 )
 _SPENT_NOTE = (
-    "The budget of {turns} turns is spent: no tool can be called any more. Answer now with what the observations so "
-    "far support, and say plainly what is not known or was not done."
+    "{why}: no tool can be called any more. Answer now with what the observations so far support, and say plainly what "
+    "is not known or was not done."
 )
 
 
@@ -51,6 +56,8 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> 
         return RollOver(_carried(agent, state))
     if todo := unsettled(state):
         return Act(todo)
+    if (why := spent(state)) and may_ask(state) and not stopped(state):
+        return AskForMore(why)
     return Think(_question(agent, task, state))
 
 
@@ -67,10 +74,9 @@ def _carried(agent: str, state: State) -> CompactTranscript:
 
 
 def _question(agent: str, task: str, state: State) -> CallModel:
-    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call))
-    spent = state.opened is not None and state.turn >= state.opened.turns
-    if state.opened and spent:
-        since = (*since, _note(_SPENT_NOTE.format(turns=state.opened.turns)))
+    why = _why_last(state)
+    notes = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
+    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call), *map(_note, notes))
     return CallModel(
         agent=agent,
         turn=state.turn + 1,
@@ -78,9 +84,14 @@ def _question(agent: str, task: str, state: State) -> CallModel:
         before=state.digest,
         since=since,
         after=of_transcript(state.digest, task, (ref.digest for ref in since)),
-        tools=not spent,
+        tools=not why,
         task=task if state.turn == 0 and len(task) <= _SHORT_TASK else "",
     )
+
+
+def _why_last(state: State) -> str:
+    """Why the turn to come is the last one, without tools; "" if it is not."""
+    return spent(state) or stopped(state)
 
 
 def _note(text: str) -> Ref:
@@ -106,9 +117,12 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "tries": 0,
             "sent": (),
             "usage": state.usage + turn.usage,
+            "cost": state.cost + (turn.cost or Decimal(0)),
+            "unpriced": state.unpriced + (turn.cost is None),
+            "seen": tallied(state),
         }
     )
-    return concluded(after, *end) if (end := _end(after, turn)) else after
+    return concluded(after, *end) if (end := _end(after, turn, _why_last(state))) else after
 
 
 def _notes(turn: Turn) -> tuple[Ref, ...]:
@@ -132,15 +146,14 @@ def _advice(turn_id: str, turn: Turn) -> tuple[Ref, ...]:
     )
 
 
-def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
+def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] | None:
     """(state, answer, reason) if this turn ends the run."""
     match turn.stop:
         case Stop.REFUSED:
             return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
         case _ if state.last:
-            turns = state.opened.turns if state.opened else 0
-            unanswered = "" if turn.answer else "; it gave no answer when asked for one"
-            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{unanswered}"
+            unanswered = "" if turn.answer.strip() else "; it gave no answer when asked for one"
+            return RunState.LIMITED, turn.answer, f"{why_last}{unanswered}"
         case Stop.ANSWER:
             return RunState.ANSWERED, turn.answer, ""
         case Stop.BLANK if state.blanks >= _BLANKS_IN_A_ROW:
@@ -164,13 +177,21 @@ def latest_turn(state: State) -> Ref:
     return [ref for ref in state.since if ref.kind == "turn"][-1]
 
 
-def with_observation(state: State, ref: Ref) -> State:
-    """The state after one call settled."""
+def with_observation(state: State, ref: Ref, *, rejected: bool = False) -> State:
+    """The state after one call settled; `rejected`: by an operator."""
     assert ref.call not in {seen.call for seen in state.observed}, "a call settles once"
+    if rejected:
+        state = with_rejected(state, next(call for call in state.calls if call.index == ref.call))
     return state.model_copy(update={"observed": (*state.observed, ref)})
+
+
+def with_time(state: State, seconds: float) -> State:
+    """The state of a run that has thought and acted for so long."""
+    return state.model_copy(update={"seconds": seconds})
 
 
 def concluded(state: State, final: RunState, answer: str = "", reason: str = "") -> State:
     """The state at the run's end."""
-    outcome = Outcome(state=final, answer=answer, reason=reason, turns=state.turn, usage=state.usage)
+    cost = None if state.unpriced else state.cost
+    outcome = Outcome(state=final, answer=answer, reason=reason, turns=state.turn, usage=state.usage, cost=cost)
     return state.model_copy(update={"outcome": outcome, "calls": (), "observed": ()})

@@ -24,6 +24,13 @@ class Act:
 
 
 @dataclass(frozen=True)
+class AskForMore:
+    """Ask an operator whether the run gets more of what is spent."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -35,4 +42,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | RollOver | Finish
+NextStep = Think | Act | AskForMore | RollOver | Finish

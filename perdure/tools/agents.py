@@ -11,9 +11,12 @@ from perdure.core.contracts import Effect, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
+from perdure.tools.budget import AgentError as AgentError
+from perdure.tools.budget import Budget as Budget
 from perdure.tools.builtin import calculator, clock
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
+from perdure.tools.prices import Prices
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
@@ -26,21 +29,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # first.
 _STRICT_TOOLS = 8
 _STRICT_UNIONS = 16
-
-
-class AgentError(Exception):
-    """An agent that cannot be run as declared: what, why, what to do."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a run may spend. At its end the model is asked once more, without tools, to answer with what it has."""
-
-    turns: int = 12
-
-    def __post_init__(self) -> None:
-        if isinstance(self.turns, bool) or not isinstance(self.turns, int) or self.turns < 1:
-            raise AgentError(f"Budget(turns={self.turns!r}): a run needs at least 1 turn. Give a whole number.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +44,8 @@ class Agent:
         budget: what a run may spend.
         settings: what else the provider takes, by its own names: {"max_tokens": 4096}.
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
+        prices: of the model, where the vendor's list price is not known or not what you pay. They are the worker's: a
+            new price counts from the next turn on, also in open runs.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -68,6 +58,7 @@ class Agent:
     budget: Budget = field(default=Budget(), kw_only=True)
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
+    prices: Prices | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -105,6 +96,7 @@ class Agent:
         content: dict[str, Any] = {
             "turns": self.budget.turns,
             "stored": stored,
+            "limits": self.budget.limits,
             "protocol": protocol,
             "model": model,
             "system": self.system,

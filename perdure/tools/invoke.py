@@ -23,7 +23,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from perdure.core.contracts import Effect, Ending, Observation
-from perdure.core.digests import of_record
+from perdure.core.digests import of_bytes, of_record
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError
 from perdure.tools.parameters import ArgumentsError, problems
 from perdure.tools.results import bounded, fits, shown, visible
@@ -85,8 +85,13 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keep | None
     work = _in_thread(tool.function, keywords, tool.show) if _blocks(tool.function) else _in_task(tool, keywords)
     outcome, cancelled = await _settled(work, tool, ctx)
     if isinstance(outcome, _Returned):
-        return observation(Ending.OK, await _within_limit(outcome.text, tool.limit, keep))
+        return await _ok(outcome.text, tool.limit, keep)
     return _said(tool, outcome.error, last=cancelled or ctx.attempt >= tool.attempts, cancelled=cancelled)
+
+
+async def _ok(text: str, most: int, keep: Keep | None) -> Observation:
+    whole = "" if fits(text, most) else of_bytes(visible(text))[:32]
+    return observation(Ending.OK, await _within_limit(text, most, keep), whole=whole)
 
 
 async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
@@ -100,9 +105,12 @@ async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
     return bounded(text, most, name)
 
 
-def observation(ending: Ending, text: str, reason: str = "") -> Observation:
-    """An observation under its own digest. `text` and `reason` are bounded and made storable here."""
-    seen = Observation(digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)))
+def observation(ending: Ending, text: str, reason: str = "", whole: str = "") -> Observation:
+    """An observation under its own digest. `text` and `reason` are bounded and made storable here.
+
+    `whole` is the digest of what `text` was cut from.
+    """
+    seen = Observation(digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)), whole=whole)
     return seen.model_copy(update={"digest": of_record(seen.model_dump(mode="json", exclude={"digest"}))})
 
 
@@ -127,7 +135,7 @@ async def ask_probe(tool: Tool, ctx: ToolContext, keep: Keep | None = None) -> O
         return None
     if answers[0] is NOT_DONE:
         return observation(Ending.ERROR, f"{tool.name} surely did not happen.", "the probe says it did not happen")
-    return observation(Ending.OK, await _within_limit(shown(answers[0], tool.show), tool.limit, keep))
+    return await _ok(shown(answers[0], tool.show), tool.limit, keep)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """What many runs took, as lines for people. Pure, like every view."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 from perdure.core import inert
+from perdure.core.limits import dollars
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span
 from perdure.traces.stats import AgentStats, Expected, Spread, ToolStats
@@ -67,12 +67,6 @@ def _cells(spread: Spread[Any] | None, told: Callable[[Any], str]) -> Sequence[s
 
 def _count(figure: int) -> str:
     return f"{figure:,}"
-
-
-def dollars(amount: Decimal) -> str:
-    """`$12.40`, `$0.031`, `$0.00042`: cents, or two digits that say something."""
-    digits = 2 if amount >= 1 or not amount else max(1 - amount.adjusted(), 2)
-    return f"${amount:,.{digits}f}"
 
 
 def _told(found: AgentStats) -> Iterator[Line]:
