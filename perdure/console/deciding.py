@@ -59,6 +59,8 @@ class _Answer(StrEnum):
     GIVE_UP = Choice.GIVE_UP
     RETRY = Choice.RETRY
     STOP = Choice.STOP
+    EXTEND = Choice.EXTEND
+    FINISH = Choice.FINISH
 
 
 _PATIENCE = 30.0  # seconds for what comes of a decision
@@ -105,14 +107,16 @@ def reject(
 def answer(
     context: typer.Context,
     request: RequestArgument,
-    choice: Annotated[_Answer, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop.")],
+    choice: Annotated[
+        _Answer, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop. limit: extend, finish.")
+    ],
     reason: ReasonOption = "",
     result: ResultOption = "",
     by: ByOption = "",
     wait: WaitOption = True,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Answer a request that is no approval: an unknown outcome, or a run that is stuck.
+    """Answer a request that is no approval: an unknown outcome, a run that is stuck, a budget that is spent.
 
     \b
     perdure answer a1b2c3d4 happened --result 'booking LV-1042'
@@ -120,6 +124,8 @@ def answer(
     perdure answer a1b2c3d4 give_up    nobody knows; the model is told that
     perdure answer a1b2c3d4 retry      it is mended: try again
     perdure answer a1b2c3d4 stop       end the run as failed
+    perdure answer a1b2c3d4 extend     as much again of what is spent
+    perdure answer a1b2c3d4 finish     no more: one last turn, without tools
     """
     if choice is _Answer.HAPPENED and not result:
         raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")

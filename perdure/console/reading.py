@@ -104,7 +104,7 @@ def _note(row: RunRow) -> str:
 
 def _asked(request: Request) -> str:
     about = inert.line(request.title or request.tool, _SHORT)
-    why = text.reason(request.reason, _SHORT) if request.kind is RequestKind.STUCK else ""
+    why = text.reason(request.reason, _SHORT) if request.kind in (RequestKind.STUCK, RequestKind.LIMIT) else ""
     return f"{request.kind.value} {about}".rstrip() + (f": {why}" if why else "")
 
 

@@ -48,21 +48,6 @@ class Budget:
         """All of it but the turns, as it is recorded with a run."""
         return Limits(tokens=self.tokens, money=_dollars(self.money), seconds=_seconds(self.time), ask=self.ask)
 
-    def __str__(self) -> str:
-        """`12 turns, 50,000 tokens, $0.50, 600 s`"""
-        limits = self.limits
-        return ", ".join(
-            filter(
-                None,
-                (
-                    f"{self.turns} turns",
-                    f"{limits.tokens:,} tokens" if limits.tokens else "",
-                    f"${limits.money:f}" if limits.money else "",
-                    f"{limits.seconds:,.0f} s" if limits.seconds else "",
-                ),
-            )
-        )
-
 
 def _dollars(given: Decimal | str | int | None) -> Decimal | None:
     if given is None:

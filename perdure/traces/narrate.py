@@ -153,7 +153,7 @@ class Narration:
                 yield from self._said(event, "refused", inert.line(call.reason, self._limit), "warn", "warn")
         if turn.stop not in ("calls", "answer"):
             yield from self._said(event, "stop", turn.stop.value, "warn", "warn")
-        yield from self._said(event, "", f"{took}; {text.tokens(turn.usage)}", "dim")
+        yield from self._said(event, "", f"{took}; {text.spent(turn.usage, turn.cost)}", "dim")
 
     def _observed(self, event: e.ActivityCompleted, seen: Observation, took: str) -> Iterator[Line]:
         tone = text.TONES.get(seen.ending, "plain")

@@ -6,9 +6,10 @@ and `verified` whether a worker could check that. Durations are seconds; times c
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
-from perdure.core.contracts import Choice, Effect, Outcome, Request, RunState, Stop, Usage, Verdict
+from perdure.core.contracts import Choice, Effect, Limits, Outcome, Request, RequestKind, RunState, Stop, Usage, Verdict
 from perdure.core.messages import Part
 from perdure.traces.figures import Figure
 
@@ -109,6 +110,7 @@ class TracedTurn:
     calls: tuple[TracedCall, ...]
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
+    cost: Decimal | None = None  # US dollars; None: nobody knows, or the record is older than that
 
     @property
     def took(self) -> float | None:
@@ -160,6 +162,14 @@ class Trace:
     last: datetime  # of the newest event
     events: int
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
+    limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
+    cost: Decimal | None = None  # US dollars, of all turns; None where that of one is
+
+    @property
+    def extended(self) -> bool:
+        """Whether an operator gave the run more than its budget."""
+        limits = (asked for asked in self.all_asked if asked.request.kind is RequestKind.LIMIT)
+        return any(asked.settled is not None and asked.settled.choice is Choice.EXTEND for asked in limits)
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

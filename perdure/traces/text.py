@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, Outcome, RequestKind, RunState
+from perdure.core.contracts import CHOICES, Choice, Effect, Limits, Outcome, RequestKind, RunState
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
@@ -18,9 +18,11 @@ from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
 from perdure.traces.words import command as command
+from perdure.traces.words import limits as limits
 from perdure.traces.words import next_command as next_command
 from perdure.traces.words import quoted as quoted
 from perdure.traces.words import reason as reason
+from perdure.traces.words import spent as spent
 from perdure.traces.words import tokens as tokens
 
 _SAME: Final = 200  # characters by which a reason is known again; an outcome's is cut
@@ -37,6 +39,8 @@ _MEANING: Final = {
     Choice.GIVE_UP: "nobody knows; the model is told exactly that",
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
+    Choice.EXTEND: "the run gets as much again of what is spent, and goes on",
+    Choice.FINISH: "the model is asked once more, without tools, to answer with what it has",
 }
 
 
@@ -44,10 +48,16 @@ def traced(trace: Trace, view: View) -> list[Line]:
     """The whole trace."""
     return [
         *heading(trace, view),
-        *_happened((), trace.asked, view),
+        *_happened((), (asked for asked in trace.asked if not _is_next(trace, asked)), view),
         *(line for turn in trace.turns for line in _turn(trace, turn, view)),
+        *_happened((), (asked for asked in trace.asked if _is_next(trace, asked)), view),
         *ending(trace, view),
     ]
+
+
+def _is_next(trace: Trace, asked: Asked) -> bool:
+    """Whether it was asked before a turn that was not taken yet."""
+    return bool(trace.turns) and asked.request.turn > trace.turns[-1].number
 
 
 def summary(trace: Trace, view: View) -> list[Line]:
@@ -94,6 +104,12 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     if trace.turns_gone:
         gone = "turn 1" if trace.turns_gone == 1 else f"turns 1 to {trace.turns_gone}"
         yield from field("gone", f"{gone}: the server's retention took them, and no store kept them", "warn")
+    more = ", extended" if trace.extended else ""
+    budget = f" of {trace.budget}{more}" if trace.budget is not None else ""
+    taken = sum(turn.stop is not None for turn in trace.turns)
+    yield from field("used", f"{taken}{budget} turns; {spent(trace.usage, trace.cost)}")
+    if trace.limits and trace.budget is not None and trace.limits != Limits():
+        yield from field("budget", limits(trace.budget, trace.limits))
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
@@ -118,7 +134,9 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     """A turn; with `apart` without what waits for a person, which is shown on its own."""
     yield BLANK
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
-    facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
+    facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (
+        f" · {spent(turn.usage, turn.cost)}" if turn.stop else ""
+    )
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")

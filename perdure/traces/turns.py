@@ -7,6 +7,7 @@ shown; before, what its activity returned.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -153,6 +154,7 @@ class _Index:
             calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
+            cost=turn.cost if turn else None,
         )
 
     def _call(self, turn: int, call: AdmittedCall) -> TracedCall:
@@ -185,6 +187,8 @@ class _Index:
             return "refused", call.reason
         ruled = next((each.settled.choice for each in reversed(asked) if each.settled), None)
         ref = self.told.get(place)
+        if ref and ref.kind == "said" and call.verdict is Verdict.ASK and not (asked or ids):
+            return "rejected", ref.text  # before, in this run: nobody was asked again
         if ref and ref.kind == "said":
             return _RULED.get(ruled, "ok" if ref.ok else "error"), ref.text
         seen = read(Observation, self.results.get(ref.id if ref else ids[-1] if ids else ""))
@@ -239,6 +243,8 @@ class _Index:
             last=max(event.at for event in self.events),
             events=len(self.events),
             turns_gone=self.before.turn,
+            limits=opening.limits if opening else None,
+            cost=_sum(turns, self.before) if opening and opening.limits else None,
         )
 
     def _opening(self) -> Opening | None:
@@ -287,6 +293,14 @@ def read(model: type[M], value: Any) -> M | None:
         return model.model_validate(value)
     except ValidationError:
         return None
+
+
+def _sum(turns: Iterable[TracedTurn], before: State) -> Decimal | None:
+    """What the run cost; None if of one of its turns nobody knows."""
+    costs = [turn.cost for turn in turns if turn.stop]
+    if before.unpriced or None in costs:
+        return None
+    return sum(filter(None, costs), before.cost)
 
 
 def _grouped(things: Iterable[T], place: Callable[[T], Any]) -> dict[Any, tuple[T, ...]]:
