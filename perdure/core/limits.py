@@ -83,4 +83,5 @@ def _struck(state: State) -> Iterator[tuple[str, str]]:
 def dollars(amount: Decimal) -> str:
     """`$12.40`, `$0.031`, `$0.00042`: cents, or two digits that say something."""
     digits = 2 if amount >= 1 or not amount else max(1 - amount.adjusted(), 2)
-    return f"${amount:,.{digits}f}"
+    whole, _, cents = f"{amount:,.{digits}f}".partition(".")
+    return f"${whole}.{cents.rstrip('0'):0<2}"

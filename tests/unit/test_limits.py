@@ -117,7 +117,15 @@ def test_a_state_with_all_of_it_survives_a_pass_through_json():
 
 
 @pytest.mark.parametrize(
-    ("amount", "shown"), [("0", "$0.00"), ("1234.5", "$1,234.50"), ("0.5", "$0.50"), ("0.00042", "$0.00042")]
+    ("amount", "shown"),
+    [
+        ("0", "$0.00"),
+        ("1234.5", "$1,234.50"),
+        ("0.5", "$0.50"),
+        ("0.02", "$0.02"),
+        ("0.031", "$0.031"),
+        ("0.00042", "$0.00042"),
+    ],
 )
 def test_dollars_show_cents_or_two_digits_that_say_something(amount, shown):
     assert dollars(Decimal(amount)) == shown
