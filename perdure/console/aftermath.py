@@ -38,7 +38,11 @@ def came_of(seen: Trace, request: Request, choice: Choice) -> Came | None:
         return Came(
             "ended", exits.DONE if choice in (Choice.STOP, Choice.FINISH) else exits.of(seen.outcome.state), call
         )
-    if call is None and any(turn.number == request.turn and turn.stop for turn in seen.turns):
+    if (
+        call is None
+        and choice is not Choice.FINISH
+        and any(turn.number == request.turn and turn.stop for turn in seen.turns)
+    ):
         return Came("goes_on", exits.DONE)
     return None
 

@@ -68,16 +68,20 @@ def _struck(state: State) -> Iterator[tuple[str, str]]:
     """(name, words) of each limit that is reached."""
     most, used = in_force(state), _used(state)
     if most.turns is not None and state.turn >= most.turns:
-        yield "turns", f"the budget of {most.turns} turns is spent"
+        yield "turns", f"the budget of {_turns(most.turns)} is spent"
     if most.tokens is not None and used["tokens"] >= most.tokens:
         yield "tokens", f"the budget of {most.tokens:,} tokens is spent ({used['tokens']:,} used)"
     if most.money is not None and state.unpriced:
-        turns = "1 turn" if state.unpriced == 1 else f"{state.unpriced} turns"
-        yield "money", f"the budget of {dollars(most.money)} cannot be kept: nobody knows what {turns} cost"
+        unknown = f"nobody knows what {_turns(state.unpriced)} cost"
+        yield "money", f"the budget of {dollars(most.money)} cannot be kept: {unknown}"
     elif most.money is not None and state.cost >= most.money:
         yield "money", f"the budget of {dollars(most.money)} is spent ({dollars(state.cost)} used)"
     if most.seconds is not None and state.seconds >= most.seconds:
         yield "seconds", f"the budget of {most.seconds:,.0f} s is spent ({state.seconds:,.0f} s of thinking and acting)"
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"
 
 
 def dollars(amount: Decimal) -> str:

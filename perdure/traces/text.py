@@ -106,8 +106,9 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
         yield from field("gone", f"{gone}: the server's retention took them, and no store kept them", "warn")
     more = ", extended" if trace.extended else ""
     budget = f" of {trace.budget}{more}" if trace.budget is not None else ""
+    more = ", its budget extended" if trace.extended else ""
     taken = sum(turn.stop is not None for turn in trace.turns)
-    yield from field("used", f"{taken}{budget} turns; {spent(trace.usage, trace.cost)}")
+    yield from field("used", f"{taken}{budget} turns{more}; {spent(trace.usage, trace.cost)}")
     if trace.limits and trace.budget is not None and trace.limits != Limits():
         yield from field("budget", limits(trace.budget, trace.limits))
     if trace.cancelling:

@@ -155,7 +155,7 @@ async def test_c09_a_blank_end_is_no_success_on_the_last_turn_either(stage, prot
     async with stage(script, [look], protocol=protocol, budget=Budget(turns=1)) as desk:
         outcome = await desk.run()
         assert (outcome.state, outcome.answer) == (RunState.LIMITED, "")
-        assert outcome.reason == "the budget of 1 turns is spent; it gave no answer when asked for one"
+        assert outcome.reason == "the budget of 1 turn is spent; it gave no answer when asked for one"
 
 
 async def test_c09_blank_turns_alone_end_without_an_answer(stage, protocol):
