@@ -529,7 +529,8 @@ class State(Wire):
     began: datetime | None = None  # when its first segment did
     left: tuple[str, ...] = ()  # ended segments that are not in the store yet
     cost: Decimal = Decimal(0)  # of the turns whose cost is known
-    unpriced: int = 0  # the others, since a person last let them be
+    unpriced: int = 0  # the others
+    excused: int = 0  # of them: an operator gave more in spite of them
     seconds: float = 0.0  # of thinking and acting
     raised: Limits = Limits()  # what an operator gave more of: the new limits
     finishing: bool = False  # an operator gave no more

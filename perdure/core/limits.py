@@ -45,7 +45,7 @@ def extended(state: State) -> State:
     given = {**(state.opened.limits or Limits()).model_dump(), "turns": state.opened.turns}
     used = _used(state)
     more = {name: used[name] + given[name] for name, _ in _struck(state)}
-    return state.model_copy(update={"raised": state.raised.model_copy(update=more), "unpriced": 0})
+    return state.model_copy(update={"raised": state.raised.model_copy(update=more), "excused": state.unpriced})
 
 
 def finishing(state: State) -> State:
@@ -71,8 +71,8 @@ def _struck(state: State) -> Iterator[tuple[str, str]]:
         yield "turns", f"the budget of {_turns(most.turns)} is spent"
     if most.tokens is not None and used["tokens"] >= most.tokens:
         yield "tokens", f"the budget of {most.tokens:,} tokens is spent ({used['tokens']:,} used)"
-    if most.money is not None and state.unpriced:
-        unknown = f"nobody knows what {_turns(state.unpriced)} cost"
+    if most.money is not None and (unpriced := state.unpriced - state.excused):
+        unknown = f"nobody knows what {_turns(unpriced)} cost"
         yield "money", f"the budget of {dollars(most.money)} cannot be kept: {unknown}"
     elif most.money is not None and state.cost >= most.money:
         yield "money", f"the budget of {dollars(most.money)} is spent ({dollars(state.cost)} used)"

@@ -99,18 +99,14 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
         yield from field("ended", f"{view.stamp(trace.ended)}, after {took}")
     budget = f" of {trace.budget}" if trace.budget is not None else ""
-    taken = trace.turns_gone + sum(turn.stop is not None for turn in trace.turns)
-    yield from field("used", f"{taken}{budget} turns; {tokens(trace.usage)}")
-    if trace.turns_gone:
-        gone = "turn 1" if trace.turns_gone == 1 else f"turns 1 to {trace.turns_gone}"
-        yield from field("gone", f"{gone}: the server's retention took them, and no store kept them", "warn")
-    more = ", extended" if trace.extended else ""
-    budget = f" of {trace.budget}{more}" if trace.budget is not None else ""
     more = ", its budget extended" if trace.extended else ""
-    taken = sum(turn.stop is not None for turn in trace.turns)
+    taken = trace.turns_gone + sum(turn.stop is not None for turn in trace.turns)
     yield from field("used", f"{taken}{budget} turns{more}; {spent(trace.usage, trace.cost)}")
     if trace.limits and trace.budget is not None and trace.limits != Limits():
         yield from field("budget", limits(trace.budget, trace.limits))
+    if trace.turns_gone:
+        gone = "turn 1" if trace.turns_gone == 1 else f"turns 1 to {trace.turns_gone}"
+        yield from field("gone", f"{gone}: the server's retention took them, and no store kept them", "warn")
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")

@@ -105,6 +105,9 @@ def test_an_operator_who_gives_more_lets_turns_without_a_price_be():
     state = extended(after(opened(money="9", ask=True), cost=None))
     assert asked(state).tools
     assert isinstance(next_step("desk", "do it", after(state, cost=None)), AskForMore)
+    ended = next_step("desk", "do it", after(state, Stop.ANSWER, "42"))
+    assert isinstance(ended, Finish)
+    assert ended.outcome.cost is None  # let be, and still not known
 
 
 def test_an_operator_who_gives_no_more_is_not_asked_again():
