@@ -9,6 +9,7 @@ from activities.export import Exports
 from activities.model import Models
 from activities.tool import Tools
 from perdure import Agent
+from perdure.files import Files
 from perdure.store import Store
 from perdure.temporal.journal import Journal
 from perdure.tools.agents import that_reads_on
@@ -22,18 +23,23 @@ def activities(
 ) -> list[Callable[..., Any]]:
     """What a worker serves for these agents.
 
-    `grant_key` seals grants, `store` keeps what is too long to record: the same on every worker of a task queue.
+    `grant_key` seals grants, `store` keeps what is too long to record, and files: the same on every worker of a task
+    queue.
     """
     journal = journal or Journal()
     outputs = Outputs(store) if store else None
     if outputs:
         agents = {name: that_reads_on(agent, outputs) for name, agent in agents.items()}
-    models, tools = Models(agents, journal, store is not None), Tools(agents, journal, grant_key, outputs)
+    files = Files(store)
+    models = Models(agents, journal, files, store is not None)
+    tools = Tools(agents, journal, grant_key, outputs, files)
+    decisions = Decisions(grant_key)
     return [
         models.call_model,
         tools.run_tool,
         tools.probe_tool,
-        Decisions(grant_key).check_decision,
-        Compactions(journal).compact_transcript,
+        decisions.check_decision,
+        decisions.check_steering,
+        Compactions(agents, journal).compact_transcript,
         Exports(store).export_segment,
     ]

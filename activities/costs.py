@@ -9,9 +9,9 @@ from perdure.providers.prices import asked_at, listed, price
 from perdure.providers.protocol import Reply
 
 
-def cost(agent: Agent, opening: Opening, reply: Reply) -> Decimal | None:
+def cost(agent: Agent | None, opening: Opening, reply: Reply) -> Decimal | None:
     """What one reply cost, in US dollars, by the name that the server answered under; None if nobody knows."""
-    if agent.prices:
+    if agent and agent.prices:
         return agent.prices.cost(reply.usage)
     url = asked_at(opening.protocol)
     names = dict.fromkeys(name for name in (reply.model, opening.model) if name)

@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.grants import LIFETIME, sealed
 from activities.own import segment
-from perdure.core.contracts import CHECK_DECISION, CheckDecision, Checked, Choice, Grant
+from perdure.core.contracts import CHECK_DECISION, CHECK_STEERING, CheckDecision, Checked, CheckSteering, Choice, Grant
 
 log = structlog.get_logger("perdure")
 
@@ -31,6 +31,16 @@ class Decisions:
             decided=now,
             grant=self._grant(asked, run_id, now) if decision.choice is Choice.APPROVE else None,
         )
+
+    @activity.defn(name=CHECK_STEERING)
+    async def check_steering(self, asked: CheckSteering) -> Checked:
+        """Check what an operator says to a run that did not ask; as with decisions, who it is remains unverified."""
+        steering, now = asked.steering, datetime.now(UTC)
+        run_id = segment().workflow_id
+        if not re.search(r"\S", steering.by):
+            return Checked(accepted=False, why="who steers a run must say who it is (by)", decided=now)
+        log.info("steering", run=run_id, steer=steering.steer, by=steering.by)
+        return Checked(accepted=True, decided=now)
 
     def _grant(self, asked: CheckDecision, run_id: str, now: datetime) -> Grant:
         grant = Grant(

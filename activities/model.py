@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 
 import structlog
@@ -14,10 +14,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
-from activities.own import agent_of, heartbeating, needs_person, recorded, segment, trouble
+from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
     CALL_MODEL,
+    TOO_LONG,
     TRANSCRIPT_MISMATCH,
     AdmittedCall,
     CallModel,
@@ -27,8 +28,10 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes
+from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
+from perdure.store import StoreError
 from perdure.temporal.journal import Conversation, Encode, Journal, TranscriptMismatchError
 from perdure.tools.admission import admit
 
@@ -43,6 +46,7 @@ _SPENT = "not run: no tool can be called any more"
 class Models:
     agents: Mapping[str, Agent]
     journal: Journal
+    files: Files
     stored: bool = False
 
     @activity.defn(name=CALL_MODEL)
@@ -69,10 +73,17 @@ class Models:
 
     async def _conversation(self, asked: CallModel, fresh: Opening) -> Conversation:
         activity_id = activity.info().activity_id
+        load = partial(self.files.load, segment().workflow_id)
         try:
-            return await self.journal.conversation(activity.client(), segment(), activity_id, asked, fresh, _encoder)
+            return await self.journal.conversation(
+                activity.client(), segment(), activity_id, asked, fresh, _encoder, load
+            )
         except TranscriptMismatchError as error:
             raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
+        except FileLostError as error:
+            raise needs_person(f"{error}. Then answer this request with retry; or with stop.") from None
+        except StoreError as error:
+            raise trouble(str(error), "StoreTrouble") from None
 
 
 @cache
@@ -114,6 +125,8 @@ async def _answered(agent: Agent, conversation: Conversation, *, tools: bool) ->
         if error.kind == "retry":
             delay = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
             raise trouble(error.message, "ModelTrouble", delay) from None
+        if error.kind == "compact":
+            raise ApplicationError(error.message, type=TOO_LONG, non_retryable=True, category=EXPECTED) from None
         raise needs_person(error.message) from None
     return replace(reply, cost=cost(agent, opening, reply))
 

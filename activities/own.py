@@ -15,7 +15,7 @@ from perdure.core.contracts import NEEDS_PERSON, NOT_RUN, RUN
 from perdure.core.digests import as_canonical, of_canonical
 from perdure.temporal.journal import Journal, Segment
 
-_EXPECTED = ApplicationErrorCategory.BENIGN  # our own log tells of it, in a line; no stack trace beside it
+EXPECTED = ApplicationErrorCategory.BENIGN  # our own log tells of it, in a line; no stack trace beside it
 _ATTEMPTS_ELSEWHERE = 4
 _MOST_RECORDED = 1_800_000  # bytes; Temporal refuses payloads above 2 MiB, whatever encodes them on the way
 
@@ -36,7 +36,7 @@ def segment() -> Segment:
 
 def needs_person(why: str) -> ApplicationError:
     """The run is to wait, visible in the inbox with this reason, until someone mends it."""
-    return ApplicationError(why, type=NEEDS_PERSON, non_retryable=True, category=_EXPECTED)
+    return ApplicationError(why, type=NEEDS_PERSON, non_retryable=True, category=EXPECTED)
 
 
 def not_here(why: str) -> ApplicationError:
@@ -46,7 +46,7 @@ def not_here(why: str) -> ApplicationError:
 
 def trouble(why: str, kind: str, delay: timedelta | None = None) -> ApplicationError:
     """Temporal is to try again, after `delay` if somebody named one."""
-    return ApplicationError(why, type=kind, next_retry_delay=delay, category=_EXPECTED)
+    return ApplicationError(why, type=kind, next_retry_delay=delay, category=EXPECTED)
 
 
 def agent_of(agents: Mapping[str, Agent], name: str) -> Agent:

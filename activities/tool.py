@@ -7,8 +7,9 @@ for exactly this run, call and bytes.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from temporalio import activity
@@ -31,10 +32,11 @@ from perdure.core.contracts import (
     Verdict,
 )
 from perdure.core.digests import of_bytes
+from perdure.files import Files
 from perdure.store import StoreError
 from perdure.temporal.journal import Journal, TranscriptMismatchError
 from perdure.tools.admission import judge
-from perdure.tools.invoke import Keep, RetryTool, ask_probe, invoke, observation
+from perdure.tools.invoke import Keeping, RetryTool, ask_probe, invoke, observation
 from perdure.tools.parameters import ArgumentsError
 from perdure.tools.reading import Outputs
 
@@ -50,6 +52,7 @@ class Tools:
     journal: Journal
     grant_key: bytes
     outputs: Outputs | None = None
+    files: Files = field(default_factory=lambda: Files(None))
 
     @activity.defn(name=RUN_TOOL)
     async def run_tool(self, asked: RunTool) -> Observation:
@@ -58,7 +61,7 @@ class Tools:
         async with heartbeating(tries):
             call, tool = await self._found(asked)
             kept_out = self._barred(asked, tool, call) or _in_doubt(asked, tool)
-            seen = kept_out or await _tried(tool, call, asked, tries + 1, self._keep)
+            seen = kept_out or await _tried(tool, call, asked, tries + 1, self._keeping())
         log.info(
             "call",
             run=activity.info().workflow_id,
@@ -75,7 +78,7 @@ class Tools:
         """What became of a lost call. OK: it happened, with the result. ERROR: it surely did not. UNKNOWN otherwise."""
         async with heartbeating():
             _, tool = await self._found(asked)
-            answer = await ask_probe(_within_limits(tool), _context(asked, 1), self._keep)
+            answer = await ask_probe(_within_limits(tool), _context(asked, 1), self._keeping())
         seen = answer or observation(Ending.UNKNOWN, "", "")
         log.info("probe", run=activity.info().workflow_id, tool=tool.name, ending=seen.ending)
         return recorded(self.journal, seen)
@@ -134,6 +137,9 @@ class Tools:
         why = refusal_of(asked.grant, self.grant_key, run_id=run_id, call_key=asked.key, digest=asked.digest)
         return observation(Ending.ASK, "", f"{reason}; {why}") if why else None
 
+    def _keeping(self) -> Keeping:
+        return Keeping(self._keep, partial(self.files.keep_what_fits, activity.info().workflow_id or ""))
+
     async def _keep(self, text: str) -> str:
         """Keep an observation that is about to be cut. A store that fails costs the rest of the text, not the call."""
         if self.outputs is None:
@@ -157,7 +163,7 @@ def _in_doubt(asked: RunTool, tool: Tool) -> Observation | None:
     return None
 
 
-async def _tried(tool: Tool, call: AdmittedCall, asked: RunTool, tries: int, keep: Keep) -> Observation:
+async def _tried(tool: Tool, call: AdmittedCall, asked: RunTool, tries: int, keep: Keeping) -> Observation:
     try:
         seen = await invoke(_within_limits(tool), call.arguments, _context(asked, tries), keep)
     except RetryTool as retry:

@@ -7,6 +7,8 @@ from perdure.testing.script import Part, Seen
 
 
 def reply(seen: Seen) -> Part:
+    if "steps of" not in seen.task:
+        return say("a summary")
     steps, size = (int(word) for word in seen.task.split() if word.isdigit())
     done = int(seen.latest[0].split()[1].rstrip(":")) + 1 if seen.latest else 0  # turns are not counted: old ones go
     return call("fetch", step=done, size=size) if done < steps else say("done")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.core.contracts import Effect as Effect
+    from perdure.files import File as File
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
     from perdure.tools.budget import Budget as Budget
+    from perdure.tools.builtin import ask_operator as ask_operator
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
     from perdure.tools.declare import NOT_DONE as NOT_DONE
@@ -29,9 +31,11 @@ _ROOMS = {  # name -> the module that defines it
     "Budget": "perdure.tools.budget",
     "NOT_DONE": "perdure.tools.declare",
     "UNSURE": "perdure.tools.declare",
+    "ask_operator": "perdure.tools.builtin",
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
     "Effect": "perdure.core.contracts",
+    "File": "perdure.files",
     "Prices": "perdure.tools.prices",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
@@ -47,12 +51,14 @@ __all__ = [
     "Agent",
     "Budget",
     "Effect",
+    "File",
     "Prices",
     "Runs",
     "Tool",
     "ToolContext",
     "ToolError",
     "__version__",
+    "ask_operator",
     "calculator",
     "clock",
     "tool",

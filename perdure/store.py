@@ -1,8 +1,8 @@
 """The store: one place, shared by all workers and readers, for what is too large or too old for a history.
 
 Full outputs of tools, files, ended segments. It holds bytes under keys, whole or not at all, and knows nothing of what
-they mean. `PERDURE_STORE` names it: a folder, or any URL that fsspec takes (s3://bucket/prefix). Nothing in a run
-depends on it: without a store, or with one that fails, things are cut shorter and gone sooner, and never wrong.
+they mean. `PERDURE_STORE` names it: a folder, or any URL that fsspec takes (s3://bucket/prefix). Without a store, or
+with one that fails, things are cut shorter and gone sooner, and never wrong. A run with files in it waits for them.
 
 A key is a path of a few plain names. What comes from outside (a run's id, a model's word) gets into one by `named` or
 not at all, so no key leads out of the store. Where it can be, a key holds a digest of what it names; then writing it

@@ -23,7 +23,7 @@ from temporalio.worker import Replayer, Worker
 
 import worker
 from perdure import Agent, Budget, Runs
-from perdure.core.contracts import CALL_MODEL, DECIDE, Choice, Decision, Outcome, Request
+from perdure.core.contracts import CALL_MODEL, DECIDE, STEER, Choice, Decision, Outcome, Request, Steer, Steering
 from perdure.core.marking import unmarked
 from perdure.store import Store
 from perdure.temporal.connect import connect
@@ -104,8 +104,9 @@ class Stage:
         if serving:
             await serving.__aexit__(None, None, None)
 
-    async def start(self, task: str = "do it", run_id: str | None = None) -> str:
-        started = await self.runs.start(self.agent.name, task, run_id=run_id or f"run-{uuid.uuid4().hex[:12]}")
+    async def start(self, task: str = "do it", run_id: str | None = None, files: Sequence[Any] = ()) -> str:
+        run_id = run_id or f"run-{uuid.uuid4().hex[:12]}"
+        started = await self.runs.start(self.agent.name, task, run_id=run_id, files=files)
         self.started.append(started.run_id)
         return started.run_id
 
@@ -135,6 +136,14 @@ class Stage:
         decision = Decision(request=request.id, choice=choice, **said)
         await self.client.get_workflow_handle(run_id).signal(DECIDE, decision)
 
+    async def steer(self, run_id: str, steer: Steer, text: str = "", **more: Any) -> Any:
+        word = {"id": str(uuid.uuid4()), "by": "ann", **more}
+        return await self.runs.steer(run_id, Steering(steer=steer, text=text, **word))
+
+    async def steer_by_signal(self, run_id: str, steer: Steer, text: str = "", **more: Any) -> None:
+        word = {"id": str(uuid.uuid4()), "by": "ann", **more}
+        await self.client.get_workflow_handle(run_id).signal(STEER, Steering(steer=steer, text=text, **word))
+
     async def observations(self, run_id: str) -> list[str]:
         """What run_tool recorded, in the order of the history."""
         done = [e for e in await self.runs.events(run_id) if isinstance(e, ActivityCompleted)]
@@ -149,7 +158,10 @@ class Stage:
 
         The text is that between the marks.
         """
-        return [(call_id, unmarked(text)) for call_id, text in self.sent_results(request)]
+        return [
+            (call_id, unmarked(text if isinstance(text, str) else text[0]["text"]))
+            for call_id, text in self.sent_results(request)
+        ]
 
     def sent_results(self, request: int = -1) -> list[tuple[str, str]]:
         """The same, with the marks."""
@@ -223,7 +235,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
                 monkeypatch.setenv(name, value)
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
-            played = Stage(client, Runs(client, task_queue=queue), agent, model, queue, cached, journal, store)
+            played = Stage(
+                client, Runs(client, task_queue=queue, store=store), agent, model, queue, cached, journal, store
+            )
             stack.push_async_callback(played.rest)
             await played.serve()
             yield played

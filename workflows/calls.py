@@ -15,6 +15,7 @@ from temporalio.workflow import ActivityCancellationType
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     COMPACT_TRANSCRIPT,
     EXPORT_SEGMENT,
     PROBE_TOOL,
@@ -24,6 +25,7 @@ from perdure.core.contracts import (
     Carried,
     CheckDecision,
     Checked,
+    CheckSteering,
     CompactTranscript,
     Effect,
     Exported,
@@ -125,6 +127,19 @@ async def check_decision(asked: CheckDecision, activity_id: str) -> Checked:
         result_type=Checked,
         activity_id=activity_id,
         summary=f"check: {decision.choice} on request {decision.request}",
+        start_to_close_timeout=_QUICK,
+        retry_policy=_FEW_TIMES,
+    )
+    return checked
+
+
+async def check_steering(asked: CheckSteering, activity_id: str) -> Checked:
+    checked: Checked = await workflow.execute_activity(
+        CHECK_STEERING,
+        asked,
+        result_type=Checked,
+        activity_id=activity_id,
+        summary=f"check: {asked.steering.steer}",
         start_to_close_timeout=_QUICK,
         retry_policy=_FEW_TIMES,
     )

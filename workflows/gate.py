@@ -43,6 +43,7 @@ class _Waiting:
 
     def __init__(self, request: Request) -> None:
         self.request, self.key, self.asked = request, "", False
+        self.choices: tuple[str, ...] = ()
         self.answer: Ruling | None = None
 
 
@@ -92,11 +93,11 @@ class Gate:
     def settled(self) -> tuple[Settled, ...]:
         return tuple(self._settled.values())[-_SETTLED_KEPT:]
 
-    async def ask(self, request: Request, *, key: str = "") -> Ruling:
-        """Wait until someone decides. On cancel the request is withdrawn."""
+    async def ask(self, request: Request, *, key: str = "", choices: tuple[str, ...] = ()) -> Ruling:
+        """Wait until someone decides. On cancel the request is withdrawn. `choices`: of a question, if it has any."""
         self.refuse_when_closed()
         waiting = self._carried(request.turn, request.call) or _Waiting(request)
-        waiting.asked, waiting.key = True, key
+        waiting.asked, waiting.key, waiting.choices = True, key, choices
         if waiting not in self._waiting:
             self._waiting.append(waiting)
         self._changed()
@@ -146,24 +147,26 @@ class Gate:
         """Raise what is wrong with a decision, as far as the run itself can tell. Changes nothing.
 
         Raises:
-            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice or OtherBytes.
+            ApplicationError: of type UnknownRequest, AlreadyDecided, WrongChoice, OtherBytes or NoAnswer.
         """
         if earlier := self._settled.get(decision.request):
             if earlier.choice is not decision.choice:
                 said = f"{earlier.choice} by {earlier.by!r} at {earlier.decided.isoformat(timespec='seconds')}"
-                raise _refusal("AlreadyDecided", f"request {decision.request!r} was decided before: {said}")
+                raise refusal("AlreadyDecided", f"request {decision.request!r} was decided before: {said}")
             return
         waiting = self._find(decision.request)
         if waiting is None:
-            raise _refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
+            raise refusal("UnknownRequest", f"nothing waits under {decision.request!r} in this run: see perdure inbox")
         request = waiting.request
         if decision.choice not in CHOICES[request.kind]:
             fit = ", ".join(CHOICES[request.kind])
-            raise _refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
+            raise refusal("WrongChoice", f"{decision.choice} does not answer a request of kind {request.kind}: {fit}")
         if decision.choice is Choice.APPROVE and decision.digest != request.digest:
-            raise _refusal(
+            raise refusal(
                 "OtherBytes", f"what was approved is not what waits under {decision.request!r}: look again, then decide"
             )
+        if decision.choice is Choice.ANSWER:
+            _refuse_no_answer(decision, waiting.choices)
 
     async def decide(self, decision: Decision) -> Settled:
         """Settle a request. Others wait their turn until this one is checked, then find it settled."""
@@ -174,16 +177,17 @@ class Gate:
             waiting = self._find(decision.request)
             assert waiting is not None, "refuse_unfit refuses what does not wait"
             await workflow.wait_condition(lambda: waiting.asked)  # carried over: by whoever waits, in a moment
+            self.refuse_unfit(decision)  # now that its choices are known
             checked = await self._check(decision, waiting)
             if self._find(decision.request) is not waiting:
-                raise _refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
+                raise refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
             return self._settle(decision, checked, waiting)
 
     async def _check(self, decision: Decision, waiting: "_Waiting") -> Checked:
         asked = CheckDecision(decision=decision, request=waiting.request, key=waiting.key)
         checked = await calls.check_decision(asked, f"check-{self._number()}-{decision.request}")
         if not checked.accepted:
-            raise _refusal("NotAllowed", checked.why)
+            raise refusal("NotAllowed", checked.why)
         return checked
 
     def _settle(self, decision: Decision, checked: Checked, waiting: "_Waiting") -> Settled:
@@ -199,6 +203,14 @@ class Gate:
         return settled
 
 
+def _refuse_no_answer(decision: Decision, choices: tuple[str, ...]) -> None:
+    if not decision.result.strip():
+        raise refusal("NoAnswer", "an answer needs words (result); to give none, reject the question")
+    if choices and decision.result not in choices:
+        fit = ", ".join(map(repr, choices))
+        raise refusal("NoAnswer", f"{decision.result[:100]!r} is none of the answers that may be given: {fit}")
+
+
 def request_for(kind: RequestKind, reason: str, **about: object) -> Request:
     """A new request, waiting from now on."""
     return Request.model_validate(
@@ -210,5 +222,6 @@ def _new_id() -> str:
     return f"{workflow.random().getrandbits(32):08x}"
 
 
-def _refusal(kind: str, why: str) -> ApplicationError:
+def refusal(kind: str, why: str) -> ApplicationError:
+    """Why an operator's word is not taken."""
     return ApplicationError(why, type=kind, non_retryable=True)

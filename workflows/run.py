@@ -18,6 +18,8 @@ from perdure.core.contracts import (
     RUN,
     STANDING,
     STATE_ATTRIBUTE,
+    STEER,
+    TOO_LONG,
     WAITING_PREFIX,
     Call,
     CallModel,
@@ -34,12 +36,17 @@ from perdure.core.contracts import (
     Standing,
     Start,
     State,
+    Steered,
+    Steering,
+    Wire,
 )
 from perdure.core.limits import extended, finishing, in_force
 from perdure.core.loop import (
     concluded,
     latest_turn,
     next_step,
+    too_long,
+    uncompacted,
     unsettled,
     with_context,
     with_observation,
@@ -47,13 +54,12 @@ from perdure.core.loop import (
     with_turn,
 )
 from perdure.core.repeats import was_rejected
-from perdure.core.steps import Act, AskForMore, Finish, RollOver, Think
+from perdure.core.steps import Act, AskForMore, Compact, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
-from workflows.settle import Settling, cause
+from workflows.helm import Helm
+from workflows.settle import Settling, cause, kind
 from workflows.stopwatch import Stopwatch
-
-T = TypeVar("T")
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _SETTLED_SHOWN = 5  # so that a second click learns who was first
@@ -68,8 +74,10 @@ class AgentRun:
         # Checked in run(), where a start nobody can read fails the run instead of wedging its first task.
         self._state = _carried(start)
         self._numbers = count(self._state.serial)
-        self._gate = Gate(self._state.requests, self._state.decided, self._changed, partial(next, self._numbers))
-        self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=bool(self._state.requests))
+        number = partial(next, self._numbers)
+        self._gate = Gate(self._state.requests, self._state.decided, self._changed, number)
+        self._helm = Helm(self._state.course, self._is_over, self._changed, number)
+        self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=self._is_waiting())
         self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
@@ -85,6 +93,8 @@ class AgentRun:
         except (Exception, asyncio.CancelledError) as error:
             await self._broken_off()
             if is_cancelled_exception(error):
+                if self._state.outcome:  # it came together with the end, and too late
+                    return await self._end(self._state)
                 await self._end(self._cut_short(RunState.CANCELLED, _cancelled_why()))
                 raise
             await self._end(self._cut_short(RunState.FAILED, _told(error)))
@@ -95,14 +105,20 @@ class AgentRun:
     async def _loop(self, start: Start) -> Outcome:
         while True:
             workflow.set_current_details(self._details())
-            self._state = with_time(self._state, self._worked())
-            match next_step(start.agent, start.task, self._state, is_long=self._may_roll_over()):
+            await self._helm.checked()
+            self._state = with_time(self._helm.into(self._state), self._worked())
+            is_long = self._may_roll_over()
+            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
                 case AskForMore(why):
                     await self._do(partial(self._ask_for_more, why))
+                case Compact(asked):
+                    await self._do(partial(self._compact, asked))
+                case Hold():
+                    await self._do(self._helm.resumed)
                 case RollOver(carry):
                     await self._roll_over(start, carry)
                 case Finish():
@@ -126,8 +142,40 @@ class AgentRun:
         return self._doing is not None and self._doing.done()
 
     async def _think(self, asked: CallModel) -> None:
-        turn, turn_id = await self._until_mended(f"think-{asked.turn}", partial(calls.call_model, asked))
-        self._state = with_turn(self._state, turn_id, asked, turn)
+        """Ask the model, under an activity id of its own each time, until there is a turn or a shorter question."""
+        if carried := self._gate.carried(asked.turn):
+            await self._gate.mended(carried)
+        while True:
+            await self._helm.resumed()
+            self._gate.refuse_when_closed()
+            tries = self._state.tries
+            activity_id = f"think-{asked.turn}" + (f"r{tries}" if tries else "")
+            try:
+                turn = await calls.call_model(asked, activity_id)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                if kind(error) == TOO_LONG and (shorter := too_long(self._state)):
+                    self._state = shorter
+                    return
+                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+            else:
+                await self._helm.checked()  # what was said before the answer is heard
+                self._helm.heard(asked.since)
+                self._state = with_turn(self._helm.into(self._state), activity_id, asked, turn)
+                return
+
+    async def _compact(self, asked: CompactTranscript) -> None:
+        activity_id = f"compact-{next(self._numbers)}"
+        try:
+            carried = await calls.compact_transcript(asked, activity_id)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            self._state = uncompacted(self._state)
+        else:
+            self._state = with_context(self._state, carried, activity_id)
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
@@ -145,8 +193,16 @@ class AgentRun:
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
         sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
-        barred = was_rejected(state, call)
-        settling = Settling(self._gate, agent, state.turn, latest_turn(state), call, sent, barred=barred)
+        settling = Settling(
+            self._gate,
+            agent,
+            state.turn,
+            latest_turn(state),
+            call,
+            sent,
+            self._helm.resumed,
+            barred=was_rejected(state, call),
+        )
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
         self._state = with_observation(self._state, ref, rejected=settling.rejected)
@@ -158,27 +214,10 @@ class AgentRun:
         ruling = await self._gate.ask(request_for(RequestKind.LIMIT, why, turn=turn))
         self._state = extended(self._state) if ruling.choice is Choice.EXTEND else finishing(self._state)
 
-    async def _until_mended(self, name: str, attempt: Callable[[str], Awaitable[T]]) -> tuple[T, str]:
-        """Do it, under an activity id of its own each time, until it succeeds or an operator stops the run."""
-        turn = self._state.turn + 1
-        if carried := self._gate.carried(turn):
-            await self._gate.mended(carried)
-        while True:
-            self._gate.refuse_when_closed()
-            tries = self._state.tries
-            activity_id = f"{name}r{tries}" if tries else name
-            try:
-                return await attempt(activity_id), activity_id
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                self._state = self._state.model_copy(update={"tries": tries + 1})
-                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=turn))
-
     # --- a new segment ------------------------------------------------------------------------------------------------
 
     def _may_roll_over(self) -> bool:
-        """Whether the history is long, and all that is being done waits for a person that nobody has answered yet."""
+        """Whether the history is long, and all that is being done waits for a person."""
         info = workflow.info()
         if (
             not info.is_continue_as_new_suggested()
@@ -189,7 +228,11 @@ class AgentRun:
         if self._doing is None:
             return True
         waiting = len(unsettled(self._state)) or 1
-        return self._gate.unanswered == waiting and workflow.all_handlers_finished() and not self._is_done()
+        return (
+            self._gate.unanswered + self._helm.held == waiting
+            and workflow.all_handlers_finished()
+            and not self._is_done()
+        )
 
     async def _roll_over(self, start: Start, carry: CompactTranscript) -> None:
         """Go on in a new segment; unless somebody decides meanwhile, for then that comes first."""
@@ -203,7 +246,7 @@ class AgentRun:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if not self._may_roll_over():
             return
-        state = with_context(self._state, carried.digest).model_copy(
+        state = with_context(self._helm.into(self._state), carried).model_copy(
             update={
                 "sent": tuple(settling.sent for settling in self._settling.values()),
                 "requests": self._gate.requests,
@@ -278,21 +321,32 @@ class AgentRun:
 
         Nobody rejects a signal before it arrives, and an error here would stop the run: so it takes anything.
         """
-        try:
-            [given] = said
-            decision = Decision.model_validate(given)
-            self._gate.refuse_unfit(decision)
-            await self._gate.decide(decision)
-        except ValueError as error:
-            workflow.logger.warning(f"a signal that is no decision was dropped ({type(error).__name__})")
-        except FailureError as refusal:
-            workflow.logger.warning("decision refused", extra={"why": str(refusal)[:1000]})
+        await _signalled(Decision, said, self._gate.refuse_unfit, self._gate.decide)
+
+    @workflow.update(name=STEER)
+    async def steer(self, steering: Steering) -> Steered:
+        return await self._helm.steer(steering)
+
+    @steer.validator
+    def refuse_unfit_steering(self, steering: Steering) -> None:
+        self._helm.refuse_unfit(steering)
+
+    @workflow.signal(name=STEER)
+    async def steer_by_signal(self, *said: Any) -> None:
+        await _signalled(Steering, said, self._helm.refuse_unfit, self._helm.steer)
+
+    def _is_over(self) -> bool:
+        return self._state.outcome is not None or self._gate.closed
 
     def _changed(self) -> None:
         self._unpublished = True
 
     def _worked(self) -> float:
-        return self._stopwatch.read(workflow.now(), waiting=bool(self._gate.requests))
+        return self._stopwatch.read(workflow.now(), waiting=self._is_waiting())
+
+    def _is_waiting(self) -> bool:
+        """Whether it is up to a person that the run goes on."""
+        return bool(self._gate.requests) or self._helm.course.paused is not None
 
     async def _publish_changes(self) -> None:
         """Publish once for all that changes in a step."""
@@ -306,7 +360,9 @@ class AgentRun:
         workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
-        standing = _standing(self._gate.settled, self._state.began).model_copy(update={"outcome": brief})
+        paused = None if outcome else self._helm.course.paused
+        standing = _standing(self._gate.settled, self._state.began)
+        standing = standing.model_copy(update={"outcome": brief, "paused": paused})
         changes: dict[str, Any] = {STANDING: standing}
         changes |= {f"{WAITING_PREFIX}{slot}": request for slot, request in self._reshown().items()}
         workflow.upsert_memo(changes)
@@ -337,6 +393,8 @@ class AgentRun:
     def _standing_state(self) -> RunState:
         if self._state.outcome:
             return self._state.outcome.state
+        if self._helm.course.paused:
+            return RunState.PAUSED
         if self._gate.requests:
             return RunState.WAITING
         return RunState.ACTING if unsettled(self._state) else RunState.THINKING
@@ -349,7 +407,26 @@ def _standing(settled: tuple[Settled, ...], began: datetime | None) -> Standing:
 def _memo(state: State) -> dict[str, Any]:
     """What a new segment shows from its first moment: each waiting request in a slot of its own."""
     waiting = {f"{WAITING_PREFIX}{slot}": request for slot, request in enumerate(state.requests)}
-    return {STANDING: _standing(state.decided, state.began), **waiting}
+    standing = _standing(state.decided, state.began).model_copy(update={"paused": state.course.paused})
+    return {STANDING: standing, **waiting}
+
+
+W = TypeVar("W", bound=Wire)
+
+
+async def _signalled(
+    kind: type[W], said: tuple[Any, ...], refuse_unfit: Callable[[W], None], take: Callable[[W], Awaitable[Any]]
+) -> None:
+    """As the update would. What cannot be read, or does not fit, changes nothing."""
+    try:
+        [given] = said
+        word = kind.model_validate(given)
+        refuse_unfit(word)
+        await take(word)
+    except ValueError as error:
+        workflow.logger.warning(f"a signal that is no {kind.__name__} was dropped ({type(error).__name__})")
+    except FailureError as refusal:
+        workflow.logger.warning("refused", extra={"what": kind.__name__, "why": str(refusal)[:1000]})
 
 
 def _carried(start: Any) -> State:

@@ -2,7 +2,7 @@
 
 judged: refuse -> advice (settled with the turn, never seen here)
         ask    -> gate -> rejected, or granted -> send
-        run    -> send
+        run    -> send, or, if it is a question, gate -> answered, or declined
 sent:   ok, error     -> observation
         ask           -> the worker at the door wants a grant -> gate
         not run       -> sent again, a few times, then a person is asked to mend what keeps it
@@ -10,6 +10,7 @@ sent:   ok, error     -> observation
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from temporalio import workflow
@@ -23,6 +24,7 @@ from perdure.core.contracts import (
     Effect,
     Ending,
     Observed,
+    Question,
     Ref,
     Request,
     RequestKind,
@@ -40,14 +42,30 @@ _REJECTED_BEFORE = (
     "not run: an operator rejected this very call before in this run, and is not asked about it again. Nothing was "
     "done. Change the arguments, take another tool, or give up and say what was not done."
 )
+_DECLINED_BEFORE = (
+    "no answer: an operator declined to answer this very question before in this run, and is not asked it again. Go on "
+    "without it, or say what is missing."
+)
+
+MayStart = Callable[[], Awaitable[None]]
 
 
 class Settling:
-    """The way of one call. Each sending to a worker has an activity id of its own."""
+    """The way of one call. Each sending to a worker has an activity id of its own, and waits until it `may_start`."""
 
     def __init__(
-        self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent, *, barred: bool = False
+        self,
+        gate: Gate,
+        agent: str,
+        turn: int,
+        turn_ref: Ref,
+        call: Call,
+        sent: Sent,
+        may_start: MayStart,
+        *,
+        barred: bool = False,
     ) -> None:
+        self._may_start = may_start
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
         root = workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
@@ -66,7 +84,9 @@ class Settling:
     async def observed(self) -> Ref:
         """What came of the call. On cancel, what came of it until then."""
         try:
-            why = self.call.reason or "policy" if self.call.verdict is Verdict.ASK else ""
+            if question := self.call.question:
+                return await self._answered(question)
+            why = self.call.reason or "policy" if self.call.verdict is Verdict.ASK and not self._grant else ""
             if carried := self.gate.carried(self.turn, self.call.index):
                 if settled := await self._taken_up(carried):
                     return settled
@@ -105,7 +125,22 @@ class Settling:
         """What can be said of a call that was waiting when the run was cancelled."""
         if self._doubt:
             return self._said(f"outcome unknown: it may have taken effect ({self._doubt})", ok=False)
-        return self._said("not run: the run was cancelled first", ok=False)
+        what = "not answered" if self.call.question else "not run"
+        return self._said(f"{what}: the run was cancelled first", ok=False)
+
+    async def _answered(self, question: Question) -> Ref:
+        """What an operator answers. No worker is asked."""
+        if self._barred:
+            return self._said(_DECLINED_BEFORE, ok=False)
+        ruling = await self.gate.ask(self._request(RequestKind.QUESTION, question.text), choices=question.choices)
+        if ruling.choice is Choice.ANSWER:
+            return self._said(f"an operator ({ruling.by}) answers: {ruling.result}", ok=True)
+        self.rejected = True
+        return self._said(
+            f"no answer: an operator ({ruling.by}) declined to answer.{ruling.words} Go on without it, or say what is "
+            "missing. Do not ask the same again.",
+            ok=False,
+        )
 
     async def _rejection(self, why: str) -> Ref | None:
         if self._barred:
@@ -125,6 +160,7 @@ class Settling:
         """Send the call to a worker until one tells what came of it."""
         in_vain = 0
         while True:
+            await self._may_start()
             self.gate.refuse_when_closed()
             activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._sendings}" if self._sendings else "")
             self._sendings += 1
@@ -134,10 +170,10 @@ class Settling:
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     return self._cancelled(error)
-                in_vain = in_vain + 1 if _kind(error) == NOT_RUN else 0
+                in_vain = in_vain + 1 if kind(error) == NOT_RUN else 0
                 if 0 < in_vain < _SENDINGS_IN_VAIN:
                     await workflow.sleep(timedelta(seconds=2 ** (in_vain - 1)))
-                elif _kind(error) in (NOT_RUN, NEEDS_PERSON):
+                elif kind(error) in (NOT_RUN, NEEDS_PERSON):
                     await self.gate.mended(self._request(RequestKind.STUCK, cause(error)))
                 else:
                     return self._lost(cause(error))
@@ -237,7 +273,8 @@ class Settling:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)
 
 
-def _kind(error: ActivityError) -> str:
+def kind(error: ActivityError) -> str:
+    """The failure type of an activity that failed; "" if it timed out."""
     return (error.cause.type or "") if isinstance(error.cause, ApplicationError) else ""
 
 

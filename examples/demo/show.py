@@ -18,7 +18,17 @@ from examples.leave_desk import RECORDS_TAKE, desk, leave_records
 from examples.leave_desk_model import TASK
 from perdure import Runs
 from perdure.console.prompting import answered
-from perdure.core.contracts import CALL_MODEL, CHOICES, RUN_TOOL, Choice, Decision, Outcome, Request, RequestKind
+from perdure.core.contracts import (
+    CALL_MODEL,
+    CHOICES,
+    RUN_TOOL,
+    WORDED,
+    Choice,
+    Decision,
+    Outcome,
+    Request,
+    RequestKind,
+)
 from perdure.core.runs import DecisionRefusedError, RunNotFoundError
 from perdure.traces import text
 from perdure.traces.events import ActivityScheduled, ActivityStarted, Event, RunEnded, StandingChanged
@@ -182,8 +192,8 @@ class Show:
             choice=choice,
             by=by,
             digest=request.digest,
-            reason="" if choice is Choice.HAPPENED else words,
-            result=words if choice is Choice.HAPPENED else "",
+            reason="" if choice in WORDED else words,
+            result=words if choice in WORDED else "",
         )
         try:
             if await self.runs.decide(self.play.run_id, decision) is None:

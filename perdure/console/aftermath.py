@@ -79,6 +79,7 @@ _KINDS = {
     RequestKind.APPROVAL: "asks for approval",
     RequestKind.UNKNOWN: "unknown outcome",
     RequestKind.STUCK: "stuck",
+    RequestKind.QUESTION: "a question",
     RequestKind.LIMIT: "a budget is spent",
 }
 

@@ -1,6 +1,6 @@
 """Verbs that decide: approve, reject, answer, cancel. What is shown is what is hashed is what is decided on."""
 
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import Annotated
 from uuid import uuid4
 
@@ -51,17 +51,8 @@ ResultOption = Annotated[
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
 
 
-class _Answer(StrEnum):
-    """The choices that `approve` and `reject` do not stand for."""
-
-    HAPPENED = Choice.HAPPENED
-    RERUN = Choice.RERUN
-    GIVE_UP = Choice.GIVE_UP
-    RETRY = Choice.RETRY
-    STOP = Choice.STOP
-    EXTEND = Choice.EXTEND
-    FINISH = Choice.FINISH
-
+_WORDS = (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP, Choice.RETRY, Choice.STOP, Choice.EXTEND, Choice.FINISH)
+"""The choices that `answer` makes where no question is asked."""
 
 _PATIENCE = 30.0  # seconds for what comes of a decision
 
@@ -107,8 +98,13 @@ def reject(
 def answer(
     context: typer.Context,
     request: RequestArgument,
-    choice: Annotated[
-        _Answer, typer.Argument(help="unknown: happened, rerun, give_up. stuck: retry, stop. limit: extend, finish.")
+    said: Annotated[
+        str,
+        typer.Argument(
+            metavar="ANSWER",
+            help="question: your words. unknown: happened, rerun, give_up. stuck: retry, stop. limit: extend, finish.",
+            callback=at_most(MOST_SAID),
+        ),
     ],
     reason: ReasonOption = "",
     result: ResultOption = "",
@@ -116,9 +112,11 @@ def answer(
     wait: WaitOption = True,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Answer a request that is no approval: an unknown outcome, a run that is stuck, a budget that is spent.
+    """Answer a request that is no approval: a question, an unknown outcome, a run that is stuck, a spent budget.
 
     \b
+    perdure answer a1b2c3d4 'from the second account'    the model goes on with your words
+    perdure reject a1b2c3d4 --reason 'ask the customer'  a question can be declined, too
     perdure answer a1b2c3d4 happened --result 'booking LV-1042'
     perdure answer a1b2c3d4 rerun      it did not happen: again, same key
     perdure answer a1b2c3d4 give_up    nobody knows; the model is told that
@@ -127,16 +125,40 @@ def answer(
     perdure answer a1b2c3d4 extend     as much again of what is spent
     perdure answer a1b2c3d4 finish     no more: one last turn, without tools
     """
-    if choice is _Answer.HAPPENED and not result:
-        raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")
     at = desk(context)
-    at.do(_decide(at, request, Choice(choice), by=by, reason=reason, result=result, wait=wait, output=output))
+    at.do(_decide(at, request, said, by=by, reason=reason, result=result, wait=wait, output=output))
+
+
+def _choice(said: str, request: Request, result: str, choices: Sequence[str]) -> tuple[Choice, str]:
+    """What `answer` means by a word, and the result that goes with it.
+
+    Raises:
+        typer.BadParameter: it means nothing here.
+    """
+    if request.kind is RequestKind.QUESTION:
+        if not (answer := chosen(choices, said)):
+            fit = f"one of {', '.join(map(repr, choices))}" if choices else "words"
+            raise typer.BadParameter(f"{said!r} is no answer to {request.id}: give {fit}")
+        return Choice.ANSWER, answer
+    if said not in _WORDS:
+        fit = ", ".join(each for each in CHOICES[request.kind] if each in _WORDS) or "approve or reject it"
+        raise typer.BadParameter(f"{said!r} does not answer a request of kind {request.kind}: {fit}")
+    if said == Choice.HAPPENED and not result:
+        raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")
+    return Choice(said), result
+
+
+def chosen(choices: Sequence[str], said: str) -> str:
+    """The answer as it stands among the choices; empty if it is none of them."""
+    if not choices:
+        return said
+    return next((each for each in choices if each.casefold() == said.strip().casefold()), "")
 
 
 async def _decide(
     at: Desk,
     request_id: str,
-    choice: Choice,
+    said: Choice | str,
     *,
     by: str,
     reason: str,
@@ -148,12 +170,18 @@ async def _decide(
     try:
         row, request = await runs.find_request(request_id)
     except AlreadyDecidedError as already:
-        return _again(at, already.settled, choice, output)
+        made = said if said in set(Choice) else Choice.ANSWER
+        return _again(at, already.settled, Choice(made), output)
+    events = await runs.events(row.run_id)
+    seen = trace(events)
+    if isinstance(said, Choice):
+        choice = said
+    else:
+        call = seen.call(request)
+        choice, result = _choice(said, request, result, call.choices if call else ())
     if choice not in CHOICES[request.kind]:
         fit = " or ".join(f"`{text.command(request.id, each)}`" for each in CHOICES[request.kind])
         raise DecisionRefusedError(f"request {request.id!r} is of kind {request.kind}: {fit}")
-    events = await runs.events(row.run_id)
-    seen = trace(events)
     _show(at, seen, request)
     decision = Decision(
         id=str(uuid4()),
@@ -195,7 +223,7 @@ def shown_digest(seen: Trace, request: Request) -> str:
 
 
 def _show(at: Desk, seen: Trace, request: Request) -> None:
-    call = seen.call(request)
+    call = seen.call(request) if request.kind is not RequestKind.QUESTION else None
     at.screen.hint(Line((Span(f"{inert.line(seen.run_id)} ({inert.line(seen.agent)}): {inert.line(seen.task, 200)}"),)))
     if call:
         at.screen.hint(*text.call_lines(call.tool, call.arguments, call.effect))

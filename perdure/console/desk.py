@@ -22,10 +22,13 @@ from perdure.console.port import (
     DecisionRefusedError,
     RunNotFoundError,
     RunsPort,
+    SteeringRefusedError,
     UnreachableError,
 )
 from perdure.console.screen import Screen
 from perdure.core import inert
+from perdure.files import File
+from perdure.store import StoreError
 from perdure.tools.agents import Agent
 from perdure.tools.discovery import AgentLoadError
 from perdure.traces.events import Event
@@ -116,11 +119,11 @@ class Desk:
             return asyncio.run(verb)
         except RunNotFoundError as error:
             return self._refused(error, exits.NOT_FOUND)
-        except (DecisionRefusedError, IdTakenError) as error:
+        except (DecisionRefusedError, IdTakenError, SteeringRefusedError) as error:
             return self._refused(error, exits.NOT_TAKEN)
         except UnreachableError as error:
             return self._refused(error, exits.UNREACHABLE)
-        except (AgentLoadError, SetupError) as error:
+        except (AgentLoadError, SetupError, StoreError) as error:
             return self._refused(error, exits.SETUP)
 
     def _refused(self, error: Exception, code: int) -> int:
@@ -162,6 +165,20 @@ def read_text(path: Path, wanted: str = "a file saved by `perdure trace --save`"
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RunNotFoundError(f"cannot read {str(path)!r}: {error}. Give {wanted}") from None
+
+
+def read_file(path: Path) -> File:
+    """A file for a run.
+
+    Raises:
+        RunNotFoundError: it cannot be read, and why.
+        FileError: it is larger than any model takes.
+    """
+    try:
+        return File.read(path)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise RunNotFoundError(f"cannot read {str(path)!r}: {why}. Nothing was started; give a file") from None
 
 
 def write_text(path: Path, told: str) -> None:

@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import perdure
 from perdure import _home, store
-from perdure.console import checking, deciding, demo, exits, learning, reading, running, screen, serving
+from perdure.console import checking, deciding, demo, exits, learning, reading, running, screen, serving, steering
 from perdure.console.desk import Desk, Finding, SetupError, World, operator
 from perdure.core import inert
 from perdure.tools import discovery
@@ -69,7 +69,7 @@ def app(desk: Callable[[], Desk]) -> typer.Typer:
     ) -> None:
         context.obj = desk()
 
-    for group in (running, reading, deciding, learning, serving, checking, demo):
+    for group in (running, reading, deciding, steering, learning, serving, checking, demo):
         group.add_to(verbs)
     for registered in verbs.registered_commands:
         registered.cls = _Verb

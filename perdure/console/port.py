@@ -1,9 +1,10 @@
 """What the console needs of the world: `perdure.temporal.runs.Runs` is the real one."""
 
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled
+from perdure.core.contracts import Decision, Outcome, Request, RunState, Settled, Steered, Steering
 from perdure.core.runs import (
     AgentNotServedError,
     AlreadyDecidedError,
@@ -11,8 +12,10 @@ from perdure.core.runs import (
     RunNotFoundError,
     RunRow,
     Started,
+    SteeringRefusedError,
     UnreachableError,
 )
+from perdure.files import File
 from perdure.traces.events import Event
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "RunRow",
     "RunsPort",
     "Started",
+    "SteeringRefusedError",
     "UnreachableError",
 ]
 
@@ -38,7 +42,9 @@ class RunsPort(Protocol):
         """What the workers that are up call themselves; None if that can't be known."""
         ...
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started: ...
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started: ...
     async def list(
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50
     ) -> Sequence[RunRow]: ...
@@ -52,6 +58,14 @@ class RunsPort(Protocol):
     async def result(self, run_id: str) -> Outcome: ...
     async def decide(self, run_id: str, decision: Decision) -> Settled | None:
         """None: no worker answered in time; the decision is left for the next one. Raises DecisionRefusedError."""
+        ...
+
+    async def steer(self, run_id: str, steering: Steering) -> Steered | None:
+        """None: no worker answered in time; the word is left for the next one. Raises SteeringRefusedError."""
+        ...
+
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        """Take a failed run on. Raises SteeringRefusedError."""
         ...
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None: ...

@@ -9,14 +9,14 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import uuid4
 
-from perdure.console.deciding import shown_digest
+from perdure.console.deciding import chosen, shown_digest
 from perdure.console.desk import Desk
 from perdure.console.port import DecisionRefusedError, RunNotFoundError, RunsPort, UnreachableError
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, MOST_SAID, Choice, Decision, Request, RequestKind
+from perdure.core.contracts import CHOICES, MOST_SAID, WORDED, Choice, Decision, Request, RequestKind
 from perdure.traces import text
 from perdure.traces.narrate import Narration
 from perdure.traces.turns import trace
@@ -74,7 +74,9 @@ class Prompter:
             self._desk.screen.hint(
                 *(line for one in asked for line in text.request(seen, one, self._desk.view(), commands=False))
             )
-            choice, words = await answered(request.kind, line, later=" (nothing: later)")
+            call = seen.call(request)
+            choices = call.choices if call else ()
+            choice, words = await answered(request.kind, line, later=" (nothing: later)", choices=choices)
         if choice is None:
             self._desk.screen.hint("left waiting, and still following (Ctrl-C ends that). To decide later:")
             self._desk.screen.hint(text.next_command("show", request.id))
@@ -85,21 +87,25 @@ class Prompter:
             choice=choice,
             by=self._desk.operator,
             digest=digest,
-            reason="" if choice is Choice.HAPPENED else words,
-            result=words if choice is Choice.HAPPENED else "",
+            reason="" if choice in WORDED else words,
+            result=words if choice in WORDED else "",
         )
 
 
 Ask = Callable[[str], Awaitable[str]]
 
 
-async def answered(kind: RequestKind, ask: Ask, *, later: str = "") -> tuple[Choice | None, str]:
+async def answered(
+    kind: RequestKind, ask: Ask, *, later: str = "", choices: Sequence[str] = ()
+) -> tuple[Choice | None, str]:
     """What the operator chooses, with words to it; no choice leaves it waiting. `ask` shows a prompt, gives a line.
 
-    `later` is what is said of an empty line.
+    `later` is what is said of an empty line, `choices` are what may be answered to a question.
     """
     if kind is RequestKind.APPROVAL:
         return await _approval(ask, later)
+    if kind is RequestKind.QUESTION:
+        return await _words(ask, later, choices)
     fit = CHOICES[kind]
     while said := (await ask(f"{', '.join(fit)}{later} > ")).strip():
         word, _, words = said.partition(" ")
@@ -109,6 +115,16 @@ async def answered(kind: RequestKind, ask: Ask, *, later: str = "") -> tuple[Cho
             choice = choice if words.strip() else None
         if choice and len(words.strip()) <= MOST_SAID:
             return choice, words.strip()
+    return None, ""
+
+
+async def _words(ask: Ask, later: str, choices: Sequence[str]) -> tuple[Choice | None, str]:
+    """To decline is a verb of its own: any word may be an answer."""
+    fit = f"one of {', '.join(map(inert.line, choices))}" if choices else "your answer"
+    while said := (await ask(f"{fit}{later} > ")).strip():
+        answer = chosen(choices, said)
+        if answer and len(answer) <= MOST_SAID:
+            return Choice.ANSWER, answer
     return None, ""
 
 

@@ -97,14 +97,19 @@ def _row(cells: Sequence[str], tones: Sequence[Style], width: int, widths: Seque
 
 def _note(row: RunRow) -> str:
     """What one wants to know next: what waits, or why it ended so."""
-    if row.requests:
-        return "; ".join(f"{_asked(one)} [{inert.line(one.id)}]" for one in row.requests)
+    told = [f"{_asked(one)} [{inert.line(one.id)}]" for one in row.requests]
+    if row.paused:
+        why = f": {inert.line(row.paused.text, _SHORT)}" if row.paused.text else ""
+        told.insert(0, f"by {inert.line(row.paused.by, _SHORT)}{why}")
+    if told:
+        return "; ".join(told)
     return text.reason(_CLASS.sub("", row.outcome.reason), _SHORT) if row.outcome else ""
 
 
 def _asked(request: Request) -> str:
-    about = inert.line(request.title or request.tool, _SHORT)
-    why = text.reason(request.reason, _SHORT) if request.kind in (RequestKind.STUCK, RequestKind.LIMIT) else ""
+    says_it = request.kind in (RequestKind.STUCK, RequestKind.QUESTION, RequestKind.LIMIT)  # the reason, not the title
+    about = "" if request.kind is RequestKind.QUESTION else inert.line(request.title or request.tool, _SHORT)
+    why = text.reason(request.reason, _SHORT) if says_it else ""
     return f"{request.kind.value} {about}".rstrip() + (f": {why}" if why else "")
 
 
@@ -132,7 +137,8 @@ def inbox(
 
 async def _inbox(at: Desk, agent: str | None, output: Output) -> int:
     runs = await at.world.runs()
-    rows = await runs.list(state=RunState.WAITING, agent=agent, limit=1000)
+    states = (RunState.WAITING, RunState.PAUSED)  # a paused run may be decided on, too
+    rows = [row for state in states for row in await runs.list(state=state, agent=agent, limit=1000)]
     traces = await asyncio.gather(*(_traced(runs, row.run_id) for row in rows))
     items = [(seen, asked) for seen in traces for asked in seen.waiting]
     items.sort(key=lambda item: item[1].request.since)

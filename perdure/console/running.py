@@ -2,19 +2,25 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perdure.console import exits
-from perdure.console.desk import Desk, IdTakenError, desk
+from perdure.console.desk import Desk, IdTakenError, SetupError, desk, read_file
 from perdure.console.naming import given
 from perdure.console.port import AgentNotServedError, RunsPort, Started, UnreachableError
 from perdure.console.prompting import Prompter
 from perdure.console.reading import OutputOption, RunArgument
 from perdure.console.screen import Output, link
 from perdure.core import inert
+from perdure.core.contracts import FileRef
+from perdure.core.files import listed
 from perdure.core.runs import StartRefusedError, check_start
+from perdure.files import FileError, check_together, checked
 from perdure.traces import document, text
 from perdure.traces.events import Event, RunEnded, RunStarted
 from perdure.traces.narrate import Narration
@@ -28,6 +34,12 @@ IdOption = Annotated[
         "--id",
         help="The run's id: an id of your business. A second start with it returns the first run.",
         callback=given,
+    ),
+]
+FileOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file", help="A file that the task is about: PDF, PNG, JPEG, GIF, WebP or text. Repeat it for several."
     ),
 ]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds to follow it; the run goes on.")]
@@ -50,16 +62,17 @@ def run(
     prompt: PromptOption = True,
     yes: YesOption = False,
     output: OutputOption = Output.TEXT,
+    file: FileOption = None,
 ) -> None:
     """Start a run and follow it: progress on stderr, the answer on stdout. The exit code tells how it ended.
 
     \b
     perdure run leave-desk 'Book me 3 days from 14 December'
-    perdure run billing 'Pay invoice 17' --id invoice-17 --timeout 60
+    perdure run billing 'Pay this' --file invoice-17.pdf --id invoice-17 --timeout 60
     perdure run leave-desk - < task.txt -o json
     """
     at = desk(context)
-    at.do(_run(at, agent, _read(task), run_id, wait, timeout, prompt, yes, output))
+    at.do(_run(at, Wanted(agent, _read(task), run_id, file or ()), wait, timeout, prompt, yes, output))
 
 
 def start(
@@ -68,6 +81,7 @@ def start(
     task: TaskArgument,
     run_id: IdOption = None,
     output: OutputOption = Output.TEXT,
+    file: FileOption = None,
 ) -> None:
     """Start a run and return at once, with its id on stdout.
 
@@ -75,7 +89,7 @@ def start(
     perdure start billing 'Pay invoice 17' --id invoice-17
     """
     at = desk(context)
-    at.do(_start(at, agent, _read(task), run_id, output))
+    at.do(_start(at, Wanted(agent, _read(task), run_id, file or ()), output))
 
 
 def watch(
@@ -99,36 +113,54 @@ def _read(task: str) -> str:
     return sys.stdin.read() if task == "-" else task
 
 
-async def _started(at: Desk, runs: RunsPort, agent: str, task: str, run_id: str | None) -> Started:
+@dataclass(frozen=True)
+class Wanted:
+    """A run as it was asked for on the command line."""
+
+    agent: str
+    task: str
+    run_id: str | None
+    paths: Sequence[Path]
+
+
+async def _started(at: Desk, runs: RunsPort, wanted: Wanted) -> Started:
     try:
-        check_start(agent, task, run_id)
-    except StartRefusedError as error:
+        check_start(wanted.agent, wanted.task, wanted.run_id)
+        files = [read_file(path) for path in wanted.paths]
+        refs = tuple(map(checked, files))
+        check_together(refs)
+    except (StartRefusedError, FileError) as error:
         raise typer.BadParameter(inert.block(str(error))) from None
     served = await runs.served()
-    if served is not None and agent not in served:
-        raise AgentNotServedError(agent, served)
-    started = await runs.start(agent, task, run_id=run_id)
+    if served is not None and wanted.agent not in served:
+        raise AgentNotServedError(wanted.agent, served)
+    try:
+        started = await runs.start(wanted.agent, wanted.task, run_id=wanted.run_id, files=files)
+    except FileError as error:  # there is no store, and so a run takes less
+        raise SetupError(str(error)) from None
     if not started.new:
-        await _refuse_another(runs, started.run_id, agent, task)
+        await _refuse_another(runs, started.run_id, wanted, refs)
         at.screen.hint(f"run {inert.line(started.run_id)} exists already, and this is it; nothing was started")
     await tell_unserved(at, runs)
     return started
 
 
-async def _refuse_another(runs: RunsPort, run_id: str, agent: str, task: str) -> None:
+async def _refuse_another(runs: RunsPort, run_id: str, wanted: Wanted, files: Sequence[FileRef]) -> None:
     """A run's id is an id of somebody's business: one that is taken by other business is a mistake.
 
     Raises:
-        IdTakenError: the run of this id is another agent's, or has another task.
+        IdTakenError: the run of this id is another agent's, or has another task or other files.
     """
     first = next(event for event in await runs.events(run_id) if isinstance(event, RunStarted)).start
-    other = f"agent {first.agent!r} (here: {agent!r})" if first.agent != agent else ""
-    if first.task != task:
-        other += f"{' and ' if other else ''}the task {first.task[:200]!r}"
+    other = [f"agent {first.agent!r} (here: {wanted.agent!r})"] if first.agent != wanted.agent else []
+    if first.task != wanted.task:
+        other.append(f"the task {first.task[:200]!r}")
+    if [file.sha256 for file in first.files] != [file.sha256 for file in files]:
+        other.append(f"the files {', '.join(map(listed, first.files))}" if first.files else "no files")
     if other:
         raise IdTakenError(
-            f"run {run_id!r} exists already, and has {other}. Nothing was started: give another --id, or see "
-            f"`perdure show {text.quoted(run_id)}`"
+            f"run {run_id!r} exists already, and has {' and '.join(other)}. Nothing was started: give another --id, or "
+            f"see `perdure show {text.quoted(run_id)}`"
         )
 
 
@@ -147,8 +179,8 @@ async def _runs(at: Desk) -> RunsPort:
         raise UnreachableError(f"{error}\nA server and a worker in one terminal: `perdure dev FILE`") from None
 
 
-async def _start(at: Desk, agent: str, task: str, run_id: str | None, output: Output) -> int:
-    started = await _started(at, await _runs(at), agent, task, run_id)
+async def _start(at: Desk, wanted: Wanted, output: Output) -> int:
+    started = await _started(at, await _runs(at), wanted)
     _tell_started(at, started, output)
     return exits.DONE
 
@@ -163,9 +195,7 @@ def _tell_started(at: Desk, started: Started, output: Output) -> None:
 
 async def _run(
     at: Desk,
-    agent: str,
-    task: str,
-    run_id: str | None,
+    wanted: Wanted,
     wait: bool,
     timeout: float | None,
     prompt: bool,
@@ -173,7 +203,7 @@ async def _run(
     output: Output,
 ) -> int:
     runs = await _runs(at)
-    started = await _started(at, runs, agent, task, run_id)
+    started = await _started(at, runs, wanted)
     row = await runs.find(started.run_id)
     if not wait:
         _tell_started(at, started, output)

@@ -11,9 +11,10 @@ The task is never touched, and neither are an operator's words: decisions of tur
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perdure.core.contracts import AdmittedCall, RecordedTurn, Verdict
+from perdure.core.files import described
 from perdure.core.labels import TEXT_MODE
 from perdure.core.messages import thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task, stored
@@ -25,8 +26,25 @@ _MOST_NAMED = 40  # tools
 Told = Retold | Heard
 
 
-def compacted(entries: Sequence[Entry], most: int) -> tuple[Told, ...]:
-    """The entries, without the task, in at most about `most` bytes of JSON. The same entries give the same."""
+@dataclass(frozen=True)
+class Compaction:
+    """A compacted transcript, without the task: what is `kept`, and which whole turns are `gone`."""
+
+    kept: tuple[Told, ...]
+    gone: tuple[Told, ...] = ()
+
+    def told(self, summary: str = "") -> tuple[Told, ...]:
+        """What the model is told: a note on what is gone, with a summary if somebody wrote one, then what is kept."""
+        return (_note(self.gone, summary), *self.kept) if self.gone else self.kept
+
+
+def size_of(entries: Sequence[Entry]) -> int:
+    """Bytes of the entries as JSON, retold, without the task."""
+    return sum(_size(_retold(entry)) for entry in entries if not isinstance(entry, Task))
+
+
+def compacted(entries: Sequence[Entry], most: int) -> Compaction:
+    """The entries in at most about `most` bytes of JSON, a note apart. The same entries give the same."""
     told = [_retold(entry) for entry in entries if not isinstance(entry, Task)]
     sizes = [_size(entry) for entry in told]
     total = sum(sizes)
@@ -37,7 +55,8 @@ def compacted(entries: Sequence[Entry], most: int) -> tuple[Told, ...]:
         total -= sizes[place]
         sizes[place] = _size(told[place])
         total += sizes[place]
-    return _without_oldest(told, sizes, most)
+    seam = _seam(told, sizes, most)
+    return Compaction(tuple(told[seam:]), tuple(told[:seam]))
 
 
 def _retold(entry: Entry) -> Told:
@@ -71,25 +90,26 @@ def _cleared(entry: Told) -> Told:
 
 def _cleared_result(result: Result) -> Result:
     size = len(result.text.encode())
-    if result.said or size <= _WORTH_CLEARING:
+    if result.said or (size <= _WORTH_CLEARING and not result.files):
         return result
-    text = f"[{size:,} bytes were observed here, and cleared since to save room. Call again if they are needed.]"
-    return replace(result, text=text)
+    what = ", ".join((f"{size:,} bytes of text", *map(described, result.files))) if result.files else f"{size:,} bytes"
+    text = f"[{what} were observed here, and cleared since to save room. Call again if they are needed.]"
+    return replace(result, text=text, files=())
 
 
-def _without_oldest(told: list[Told], sizes: list[int], most: int) -> tuple[Told, ...]:
-    """The newest entries that fit, from the beginning of a turn on, after a note on those before."""
-    kept, place = 0, len(told)
-    for start in range(len(told) - 1, -1, -1):
-        kept += sizes[start]
-        if kept > most:
-            break
-        if isinstance(told[start], Retold) or start == 0:
-            place = start
-    return tuple(told) if place == 0 else (_note(told[:place]), *told[place:])
+def _seam(told: Sequence[Told], sizes: Sequence[int], most: int) -> int:
+    """Where what is kept begins: at a turn, so that all from there on fits."""
+    total, seam = 0, len(told)
+    for place in range(len(told) - 1, -1, -1):
+        total += sizes[place]
+        if total > most:
+            return seam
+        if isinstance(told[place], Retold) or place == 0:
+            seam = place
+    return seam
 
 
-def _note(gone: Sequence[Told]) -> Heard:
+def _note(gone: Sequence[Told], summary: str) -> Heard:
     """What is to be known of turns that are not shown any more."""
     turns = [entry for entry in gone if isinstance(entry, Retold)]
     heard = [entry for entry in gone if isinstance(entry, Heard)]
@@ -101,8 +121,22 @@ def _note(gone: Sequence[Told]) -> Heard:
         *earlier,
         f"{_GONE} {len(turns)} earlier turns are not shown any more. Tools called in them: {named or 'none'}.",
         *([f"What operators, or the run itself, said of calls in them:\n{said[-_MOST_SAID:]}"] if said else []),
+        *([f"A summary of them, which you wrote yourself:\n{summary[:_MOST_SAID]}"] if summary else []),
     ]
     return Heard(notes=("\n".join(lines)[-2 * _MOST_SAID :],))
+
+
+def as_text(told: Sequence[Told], most: int) -> str:
+    """Turns as a text to be summarised: at most `most` characters, the newest."""
+    lines: list[str] = []
+    for entry in told:
+        if isinstance(entry, Retold):
+            lines += [f"you: {entry.text}"] if entry.text else []
+            lines += [f"you called {call.name}({call.arguments})" for call in entry.calls]
+        else:
+            lines += [f"{each.name} brought: {each.text}" for each in entry.results]
+            lines += list(entry.notes)
+    return "\n".join(lines)[-most:]
 
 
 _GONE = "[To save room:]"

@@ -21,7 +21,9 @@ PROBE_TOOL: Final = "probe_tool"
 CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
 EXPORT_SEGMENT: Final = "export_segment"
+CHECK_STEERING: Final = "check_steering"
 DECIDE: Final = "decide"  # an update and a signal over one function
+STEER: Final = "steer"  # likewise
 
 MOST_SAID: Final = 4_000  # characters of an operator's own: they are recorded, and told to the model
 
@@ -35,6 +37,7 @@ WAITING_PREFIX: Final = "perdure.waits."  # and a slot's number: memo keys of wh
 NEEDS_PERSON: Final = "NeedsPerson"  # a person can mend it: a key, an account, a model name, a missing tool
 NOT_RUN: Final = "NotRun"  # it failed before the tool was reached: surely nothing happened
 TRANSCRIPT_MISMATCH: Final = "TranscriptMismatch"  # the history does not hold what the workflow refers to
+TOO_LONG: Final = "TooLong"  # the transcript, for the model: it is compacted, and asked again
 STOPPED: Final = "Stopped"  # an operator stopped a run that was stuck
 
 
@@ -50,6 +53,7 @@ class RunState(StrEnum):
     THINKING = "thinking"
     ACTING = "acting"
     WAITING = "waiting"
+    PAUSED = "paused"
     CANCELLING = "cancelling"
     ANSWERED = "answered"
     LIMITED = "limited"
@@ -99,6 +103,19 @@ class Usage(Wire):
 # --- records: the start -----------------------------------------------------------------------------------------------
 
 
+class FileRef(Wire):
+    """Names a file: `size` in bytes, `sha256` (hex) of its content, `media_type` as its content shows it.
+
+    The content is in the store; or, where there was none, a small file's is here, as base64: see perdure.files.
+    """
+
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    data: str = ""
+
+
 class Start(Wire):
     """The workflow's one argument. `state` and `carried` are set when a run goes on in a new segment.
 
@@ -110,6 +127,7 @@ class Start(Wire):
     task: str
     state: "State | None" = None
     carried: "Carried | None" = None
+    files: tuple[FileRef, ...] = ()  # that the task is about
 
 
 class ToolSpec(Wire):
@@ -142,6 +160,7 @@ class Opened(Wire):
     digest: str
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
+    compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
     limits: Limits | None = None
 
 
@@ -171,6 +190,13 @@ class Stop(StrEnum):
     UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
 
 
+class Question(Wire):
+    """A call that no worker runs: it is put to a person, who answers with one of `choices`, or, without any, freely."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
 class Call(Wire):
     """One call of a turn as the workflow sees it: admitted, judged, without its arguments.
 
@@ -188,6 +214,7 @@ class Call(Wire):
     effect: Effect = Effect.ONCE
     timeout: float = 60.0
     probe: bool = False
+    question: Question | None = None
 
 
 class AdmittedCall(Call):
@@ -253,6 +280,7 @@ class Observation(Observed):
 
     v: int = 1
     text: str = ""
+    files: tuple[FileRef, ...] = ()
 
 
 # --- records: a transcript, compacted ---------------------------------------------------------------------------------
@@ -270,6 +298,8 @@ class Carried(Wire):
     opening: Opening | None = None
     entries: tuple[dict[str, Any], ...] = ()
     records: dict[str, Any] = {}
+    usage: Usage = Usage()  # of the summary, if the model wrote one
+    cost: Decimal | None = None
 
 
 # --- references -------------------------------------------------------------------------------------------------------
@@ -301,8 +331,8 @@ class CallModel(Wire):
     Without `previous` it begins anew: with the task, and the context that `since` names, if the run went on from one.
 
     `before` and `after` are the digests of the transcript without and with `since`. A turn in `since` that is blank
-    stands there for the digest alone. Without `tools` the model must answer. A short task goes along with the first
-    question, which spares the worker a look into the history.
+    stands there for the digest alone. Without `tools` the model must answer. A short task without files goes along with
+    the first question, which spares the worker a look into the history.
     """
 
     v: int = 1
@@ -320,6 +350,7 @@ class CompactTranscript(Wire):
     """Compact the transcript of activity `previous` (digest `digest`), or the context in `since` if there is none.
 
     `since` is what the model has not seen yet: it stays whole. With `carry` its records go along, for a new segment.
+    The transcript's size is halved `halvings` times at least.
     """
 
     v: int = 1
@@ -328,6 +359,7 @@ class CompactTranscript(Wire):
     digest: str
     since: tuple[Ref, ...]
     carry: bool = True
+    halvings: int = 0
 
 
 class Grant(Wire):
@@ -366,6 +398,7 @@ class RequestKind(StrEnum):
     APPROVAL = "approval"
     UNKNOWN = "unknown"  # a side effect's outcome
     STUCK = "stuck"  # something a person can mend
+    QUESTION = "question"  # the model asks a person: see Question
     LIMIT = "limit"  # the budget is spent, and a person may give more
 
 
@@ -379,6 +412,7 @@ class Choice(StrEnum):
     GIVE_UP = "give_up"
     RETRY = "retry"
     STOP = "stop"
+    ANSWER = "answer"  # a question, in the operator's words
     EXTEND = "extend"  # as much again of what is spent
     FINISH = "finish"  # one last turn without tools
 
@@ -387,8 +421,12 @@ CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
     RequestKind.APPROVAL: (Choice.APPROVE, Choice.REJECT),
     RequestKind.UNKNOWN: (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP),
     RequestKind.STUCK: (Choice.RETRY, Choice.STOP),
+    RequestKind.QUESTION: (Choice.ANSWER, Choice.REJECT),
     RequestKind.LIMIT: (Choice.EXTEND, Choice.FINISH),
 }
+
+
+WORDED: Final = frozenset({Choice.HAPPENED, Choice.ANSWER})  # choices whose words are a result, not a reason
 
 
 class Request(Wire):
@@ -416,7 +454,9 @@ class Decision(Wire):
     by: str = Field(max_length=200)
     digest: str = Field(default="", max_length=64)
     reason: str = Field(default="", max_length=MOST_SAID)
-    result: str = Field(default="", max_length=MOST_SAID)  # with HAPPENED: what the tool would have returned
+    result: str = Field(
+        default="", max_length=MOST_SAID
+    )  # with HAPPENED: what the tool would have returned; with ANSWER: the answer
 
 
 class CheckDecision(Wire):
@@ -446,6 +486,54 @@ class Settled(Wire):
     verified: bool = False
 
 
+# --- steering ---------------------------------------------------------------------------------------------------------
+
+
+class Steer(StrEnum):
+    """What an operator may do to a run that did not ask."""
+
+    SAY = "say"  # the model hears it before its next turn
+    PAUSE = "pause"  # nothing new starts
+    RESUME = "resume"
+
+
+class Steering(Wire):
+    """One operator's word to a running run. `text`: what is said, or why it is paused or resumed.
+
+    The same `id` twice is one word.
+    """
+
+    v: int = 1
+    id: str = Field(min_length=1, max_length=64)
+    steer: Steer
+    by: str = Field(max_length=200)
+    text: str = Field(default="", max_length=MOST_SAID)
+
+
+class CheckSteering(Wire):
+    steering: Steering
+
+
+class Steered(Wire):
+    """What steer answers, and what a run keeps of it. `again`: nothing changed, since it was so before."""
+
+    id: str
+    steer: Steer
+    by: str
+    text: str = ""
+    at: datetime
+    verified: bool = False
+    again: bool = False
+
+
+class Course(Wire):
+    """How a run was steered: what the model has not heard yet, who paused it, and the latest ids, oldest first."""
+
+    unheard: tuple[Steered, ...] = ()
+    paused: Steered | None = None
+    known: tuple[str, ...] = ()
+
+
 # --- standing: what a list shows without a query ----------------------------------------------------------------------
 
 
@@ -472,6 +560,7 @@ class Standing(Wire):
     settled: tuple[Settled, ...] = ()
     outcome: Outcome | None = None
     began: datetime | None = None  # the run, if that is not when this segment did
+    paused: Steered | None = None
 
 
 # --- the run's whole state --------------------------------------------------------------------------------------------
@@ -528,6 +617,10 @@ class State(Wire):
     serial: int = 1  # numbers for activities that no turn numbers, given out
     began: datetime | None = None  # when its first segment did
     left: tuple[str, ...] = ()  # ended segments that are not in the store yet
+    input: int = 0  # tokens of the latest request, since the transcript was compacted
+    too_long: bool = False  # the transcript is, for the model
+    squeezed: int = 0  # times that it was, in a row
+    course: Course = Course()
     cost: Decimal = Decimal(0)  # of the turns whose cost is known
     unpriced: int = 0  # the others
     excused: int = 0  # of them: an operator gave more in spite of them

@@ -24,8 +24,13 @@ def of_canonical(canonical: bytes) -> str:
     return hashlib.sha256(canonical).hexdigest()[:32]
 
 
+def beginning(task: str, files: Iterable[str]) -> str:
+    """What the digest of a transcript begins with: the task, and the digests of the files that it is about."""
+    return "\n".join((task, *files))
+
+
 def of_transcript(before: str, task: str, digests: Iterable[str]) -> str:
-    """The digest (32 hex digits) of the transcript `before`, extended. It begins with the task's own.
+    """The digest (32 hex digits) of the transcript `before`, extended. It begins with the task's own (`beginning`).
 
     It is computed over what is recorded, never over messages as a provider takes them, and costs what the extension
     costs, however long the transcript.

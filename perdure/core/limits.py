@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from perdure.core.contracts import Limits, State
+from perdure.core.contracts import Limits, State, Usage
+
+
+def with_cost(state: State, usage: Usage, cost: Decimal | None) -> State:
+    """The state after a reply of the model."""
+    return state.model_copy(
+        update={
+            "usage": state.usage + usage,
+            "cost": state.cost + (cost or Decimal(0)),
+            "unpriced": state.unpriced + (cost is None),
+        }
+    )
 
 
 def in_force(state: State) -> Limits:

@@ -5,35 +5,42 @@ The rules, in order:
 1. Prompt, tools and settings are recorded with the first turn, and kept to the run's end.
 2. A turn that asks for calls is acted on; every call settles before the model is asked again, and all observations go
    back together, in call order. A call is never left unanswered.
-3. A turn with an answer ends the run: `answered`. One that the provider refused ends it: `refused`.
+3. A turn with an answer ends the run: `answered`; unless an operator said something before that the model has not
+   heard: see perdure.core.course, also for pauses. One that the provider refused ends it: `refused`.
 4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When a budget is spent (perdure.core.limits), or the run goes round in circles (perdure.core.repeats), the model is
    asked once more, without tools. However that ends: `limited`. Before, an operator may be asked for more of a budget.
-7. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
+7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
+8. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
-from decimal import Decimal
+from collections.abc import Sequence
 
 from perdure.core.contracts import (
     Call,
     CallModel,
+    Carried,
     CompactTranscript,
+    FileRef,
     Outcome,
     Ref,
     RunState,
     State,
     Stop,
     Turn,
+    Usage,
     Verdict,
 )
-from perdure.core.digests import of_bytes, of_transcript
-from perdure.core.limits import may_ask, spent
-from perdure.core.repeats import stopped, tallied, warnings, with_rejected
-from perdure.core.steps import Act, AskForMore, Finish, NextStep, RollOver, Think
+from perdure.core.course import notes
+from perdure.core.digests import beginning, of_bytes, of_transcript
+from perdure.core.limits import may_ask, spent, with_cost
+from perdure.core.repeats import renewed, stopped, tallied, warnings, with_rejected
+from perdure.core.steps import Act, AskForMore, Compact, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
+_MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
 _SHORT_TASK = 2_000  # characters
 _BLANK_NOTE = (
     "Your last message was empty: it held neither text nor a tool call. Call a tool, or give your answer as text."
@@ -48,17 +55,21 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State, *, is_long: bool = False) -> NextStep:
-    """What must happen next. `is_long`: the history is, and nothing is in flight."""
+def next_step(agent: str, task: str, state: State, *, is_long: bool = False, files: Sequence[FileRef] = ()) -> NextStep:
+    """What must happen next. `is_long`: the history is, and nothing is in flight. `files`: those of the task."""
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
-        return RollOver(_carried(agent, state))
+        return RollOver(_compaction(agent, state, carry=True))
     if todo := unsettled(state):
         return Act(todo)
+    if state.course.paused:
+        return Hold()
     if (why := spent(state)) and may_ask(state) and not stopped(state):
         return AskForMore(why)
-    return Think(_question(agent, task, state))
+    if _is_long_for_the_model(state):
+        return Compact(_compaction(agent, state, carry=False))
+    return Think(_question(agent, task, files, state))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -67,30 +78,48 @@ def unsettled(state: State) -> tuple[Call, ...]:
     return tuple(call for call in state.calls if call.index not in settled)
 
 
-def _carried(agent: str, state: State) -> CompactTranscript:
+def _is_long_for_the_model(state: State) -> bool:
+    most = state.opened.compact_at if state.opened else 0
+    return state.too_long or 0 < most <= state.input
+
+
+def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
     return CompactTranscript(
-        agent=agent, previous=state.turn_id, digest=state.digest, since=(*state.since, *state.observed)
+        agent=agent,
+        previous=state.turn_id,
+        digest=state.digest,
+        since=(*state.since, *state.observed),
+        carry=carry,
+        halvings=max(state.squeezed, 0 if carry else 1),
     )
 
 
-def _question(agent: str, task: str, state: State) -> CallModel:
-    why = _why_last(state)
-    notes = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
-    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call), *map(_note, notes))
+def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
+    why = spent(state) if state.course.unheard else _why_last(state)  # told what to do, it may leave its circle
+    own = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
+    observed = sorted(state.observed, key=lambda ref: ref.call)
+    since = (*state.since, *observed, *notes(state.course), *map(_note, own))
     return CallModel(
         agent=agent,
         turn=state.turn + 1,
         previous=state.turn_id,
         before=state.digest,
         since=since,
-        after=of_transcript(state.digest, task, (ref.digest for ref in since)),
+        after=of_transcript(
+            state.digest, beginning(task, (file.sha256 for file in files)), (ref.digest for ref in since)
+        ),
         tools=not why,
-        task=task if state.turn == 0 and len(task) <= _SHORT_TASK else "",
+        task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
     )
 
 
+def _spoken(asked: CallModel) -> bool:
+    """Whether the model heard an operator before this turn."""
+    return any(ref.kind == "note" and ref.id for ref in asked.since)
+
+
 def _why_last(state: State) -> str:
-    """Why the turn to come is the last one, without tools; "" if it is not."""
+    """Why the turn to come is the last one, without tools, if it is."""
     return spent(state) or stopped(state)
 
 
@@ -103,7 +132,8 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
     blanks = state.blanks + 1 if turn.stop in (Stop.BLANK, Stop.UNREAD) else 0
     ref = Ref(kind="turn", id=activity_id, digest=turn.digest)
     notes = _notes(turn)
-    after = state.model_copy(
+    before = with_cost(renewed(state) if _spoken(asked) else state, turn.usage, turn.cost)
+    after = before.model_copy(
         update={
             "opened": state.opened or turn.opening,
             "turn": asked.turn,
@@ -115,11 +145,11 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "blanks": blanks,
             "last": not asked.tools,
             "tries": 0,
+            "input": turn.usage.input,
+            "too_long": False,
+            "squeezed": 0,
             "sent": (),
-            "usage": state.usage + turn.usage,
-            "cost": state.cost + (turn.cost or Decimal(0)),
-            "unpriced": state.unpriced + (turn.cost is None),
-            "seen": tallied(state),
+            "seen": tallied(before),
         }
     )
     return concluded(after, *end) if (end := _end(after, turn, _why_last(state))) else after
@@ -154,6 +184,8 @@ def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] |
         case _ if state.last:
             unanswered = "" if turn.answer.strip() else "; it gave no answer when asked for one"
             return RunState.LIMITED, turn.answer, f"{why_last}{unanswered}"
+        case Stop.ANSWER if state.course.unheard:
+            return None
         case Stop.ANSWER:
             return RunState.ANSWERED, turn.answer, ""
         case Stop.BLANK if state.blanks >= _BLANKS_IN_A_ROW:
@@ -165,11 +197,29 @@ def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] |
             return None
 
 
-def with_context(state: State, digest: str, activity_id: str = "") -> State:
+def too_long(state: State) -> State | None:
+    """The state after the model found the transcript too long; None if compacting it (again) is of no use."""
+    compacts = state.turn_id or any(ref.kind == "context" for ref in state.since)
+    if not compacts or state.squeezed >= _MOST_SQUEEZED:
+        return None
+    return state.model_copy(update={"too_long": True, "squeezed": state.squeezed + 1})
+
+
+def uncompacted(state: State) -> State:
+    """The state that goes on with its transcript as it is, for it could not be compacted."""
+    return state.model_copy(update={"too_long": False, "input": 0})
+
+
+def with_context(state: State, carried: Carried, activity_id: str = "") -> State:
     """The state that goes on from a compacted transcript: that of `activity_id`, or what a new segment starts with."""
-    context = Ref(kind="context", id=activity_id, digest=digest)
+    context = Ref(kind="context", id=activity_id, digest=carried.digest)
     unseen = tuple(ref for ref in state.since if ref.kind != "context")
-    return state.model_copy(update={"turn_id": "", "digest": "", "since": (context, *unseen)})
+    if carried.usage != Usage():
+        state = with_cost(state, carried.usage, carried.cost)
+    seen = () if activity_id else state.seen  # what is not shown any more may be asked for again
+    return uncompacted(state).model_copy(
+        update={"turn_id": "", "digest": "", "since": (context, *unseen), "seen": seen}
+    )
 
 
 def latest_turn(state: State) -> Ref:

@@ -7,6 +7,7 @@
    of them for the fourth time or more, is the last one with tools. With something new in it, it is a warning again.
 3. An action that an operator rejected is not asked for again in the same run: it is refused, in whatever words that
    is told, so its result is the same one.
+4. What an operator says to the run begins all of this anew: they may have changed their mind, or told it to try again.
 
 What is kept is bounded: the last few dozen actions, by digest.
 """
@@ -52,6 +53,11 @@ def stopped(state: State) -> str:
     if times <= _WARNED_AT:
         return ""
     return f"it repeated itself: {call.name[:64]} brought the same result {times} times, also after a warning"
+
+
+def renewed(state: State) -> State:
+    """The state once the model heard what an operator says."""
+    return state.model_copy(update={"seen": (), "rejected": ()})
 
 
 def was_rejected(state: State, call: Call) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from perdure.core.contracts import Outcome, Request, RunState, Settled
+from perdure.core.contracts import Outcome, Request, RunState, Settled, Steered
 
 MOST_TASK: Final = 1_000_000  # bytes of UTF-8; the server takes 2 MiB, with what stands around it
 MOST_ID: Final = 255  # characters: what some of Temporal's databases have room for
@@ -26,6 +26,10 @@ class AgentNotServedError(RunNotFoundError):
 
 class DecisionRefusedError(Exception):
     """The run did not take the decision: already decided (by whom, when), unknown request, other bytes."""
+
+
+class SteeringRefusedError(Exception):
+    """The run did not take what an operator said: it has ended, too much is said already, not allowed."""
 
 
 class AlreadyDecidedError(DecisionRefusedError):
@@ -57,6 +61,7 @@ class RunRow:
     requests: tuple[Request, ...]  # what waits
     outcome: Outcome | None  # without its answer
     segment_id: str
+    paused: Steered | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,18 @@ class AskForMore:
 
 
 @dataclass(frozen=True)
+class Compact:
+    """Go on from a compacted transcript."""
+
+    asked: CompactTranscript
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Ask nothing: the run is paused."""
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -42,4 +54,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | AskForMore | RollOver | Finish
+NextStep = Think | Act | Hold | AskForMore | Compact | RollOver | Finish

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from perdure.core.contracts import AdmittedCall, CallModel, Carried, Observation, Opening, RecordedTurn, Ref
-from perdure.core.digests import of_bytes, of_transcript
+from perdure.core.contracts import AdmittedCall, CallModel, Carried, FileRef, Observation, Opening, RecordedTurn, Ref
+from perdure.core.digests import beginning, of_bytes, of_transcript
 from perdure.core.marking import marked
 
 
@@ -23,9 +23,10 @@ class RecordGapError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """The user's task: the first message."""
+    """The user's task: the first message, with the files that it is about."""
 
     text: str
+    files: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Result:
     text: str
     is_error: bool
     said: bool = False
+    files: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Record:
     asked: Mapping[str, CallModel]
     results: Mapping[str, Any]  # decoded JSON
     carried: Carried | None = None  # what the segment started with
+    files: tuple[FileRef, ...] = ()  # of the task
 
     def result(self, activity_id: str) -> Any:
         try:
@@ -122,7 +125,7 @@ def opening(record: Record, calls: Sequence[CallModel], asked_by: str) -> Openin
 
 def entries(record: Record, asked: CallModel) -> tuple[Entry, ...]:
     """What `asked` adds to the transcript."""
-    begin: tuple[Entry, ...] = () if asked.previous else (Task(record.task),)
+    begin: tuple[Entry, ...] = () if asked.previous else (Task(record.task, record.files),)
     return (*begin, *told(record, asked.since))
 
 
@@ -166,7 +169,8 @@ def _result(record: Record, turn: RecordedTurn, ref: Ref) -> Result:
             return Result(call.id, call.name, ref.text, is_error=not ref.ok, said=True)
         case _:
             seen = Observation.model_validate(record.result(ref.id))
-            return Result(call.id, call.name, marked(call.id, seen.text), is_error=seen.ending != "ok")
+            text, failed = marked(call.id, seen.text), seen.ending != "ok"
+            return Result(call.id, call.name, text, is_error=failed, files=seen.files)
 
 
 def stored(told: Sequence[Retold | Heard]) -> tuple[dict[str, Any], ...]:
@@ -189,7 +193,8 @@ def restored(told: Sequence[dict[str, Any]]) -> tuple[Retold | Heard, ...]:
 
 def digest(record: Record, before: str, asked: CallModel) -> str:
     """The digest of the transcript `before` and what `asked` adds, as the record has it."""
-    return of_transcript(before, record.task, [_recorded_digest(record, ref) for ref in asked.since])
+    begun = beginning(record.task, (file.sha256 for file in record.files))
+    return of_transcript(before, begun, [_recorded_digest(record, ref) for ref in asked.since])
 
 
 def _recorded_digest(record: Record, ref: Ref) -> str:

@@ -16,8 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from perdure.core.contracts import AdmittedCall, Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.contracts import AdmittedCall, Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
+from perdure.providers.attachments import PDF, parts
 from perdure.providers.clients import TIMEOUT, Client, Clients
 from perdure.providers.errors import Failure, Vendor, classed, no_key, not_a_setting, parsed, too_long, unreadable
 from perdure.providers.jsontext import count_of, dumped, object_in, objects, text_of
@@ -99,16 +100,26 @@ def _client() -> Client:
 
 def _message(entry: Entry) -> dict[str, Any]:
     match entry:
-        case Task(text):
-            return {"role": "user", "content": [{"type": "text", "text": text}]}
+        case Task(text, files):
+            return {"role": "user", "content": [_text(text), *parts(files, _text, _media)]}
         case Assistant(turn):
             return {"role": "assistant", "content": _sent_back(turn)}
         case Retold(text, calls):
-            texts = [{"type": "text", "text": text}] if text.strip() else []
+            texts = [_text(text)] if text.strip() else []
             return {"role": "assistant", "content": [*texts, *map(_retold_call, calls)]}
         case Heard(results, notes):  # the API takes results only in front
-            texts = [{"type": "text", "text": note} for note in notes]
-            return {"role": "user", "content": [*map(_result, results), *texts]}
+            return {"role": "user", "content": [*map(_result, results), *map(_text, notes)]}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _media(file: FileRef) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": file.media_type, "data": file.data}
+    if file.media_type == PDF:
+        return {"type": "document", "title": file.name, "source": source}
+    return {"type": "image", "source": source}
 
 
 def _retold_call(call: AdmittedCall) -> dict[str, Any]:
@@ -116,7 +127,8 @@ def _retold_call(call: AdmittedCall) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
+    content = [_text(result.text), *parts(result.files, _text, _media)] if result.files else result.text
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
     return {**block, "is_error": True} if result.is_error else block
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
-from perdure.core.transcript import Assistant, Entry, Heard, Retold, Task
+from perdure.core.contracts import Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
+from perdure.providers.attachments import PDF, data_url, parts
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
 from perdure.providers.jsontext import count_of, dumped, objects, text_of
 from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
@@ -76,8 +77,8 @@ class OpenAIChat:
 
 def _messages(entry: Entry) -> Iterator[dict[str, Any]]:
     match entry:
-        case Task(text):
-            yield {"role": "user", "content": text}
+        case Task(text, files):
+            yield {"role": "user", "content": [_text(text), *parts(files, _text, _media)] if files else text}
         case Assistant(turn):
             message = _sent_back(turn)
             if message.get("tool_calls") or message.get("content") or message.get("refusal"):
@@ -89,8 +90,28 @@ def _messages(entry: Entry) -> Iterator[dict[str, Any]]:
         case Heard(results, notes):
             for result in results:
                 yield {"role": "tool", "tool_call_id": result.call_id, "content": observed(result)}
-            if notes:
-                yield {"role": "user", "content": "\n\n".join(notes)}
+            brought, told = list(_brought(results)), "\n\n".join(notes)
+            if brought or told:
+                words = [_text(told)] if told else []
+                yield {"role": "user", "content": [*brought, *words] if brought else told}
+
+
+def _brought(results: Sequence[Result]) -> Iterator[dict[str, Any]]:
+    """The files of results: a tool's message takes text alone, so the user's message after them carries those."""
+    for result in results:
+        if result.files:
+            yield _text(f"[files that the call {result.call_id} of {result.name} returned, as data]")
+            yield from parts(result.files, _text, _media)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _media(file: FileRef) -> dict[str, Any]:
+    if file.media_type == PDF:
+        return {"type": "file", "file": {"filename": file.name, "file_data": data_url(file)}}
+    return {"type": "image_url", "image_url": {"url": data_url(file)}}
 
 
 def _sent_back(turn: RecordedTurn) -> dict[str, Any]:

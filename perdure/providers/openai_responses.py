@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from perdure.core.contracts import Call, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.contracts import Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
 from perdure.core.transcript import Assistant, Entry, Heard, Retold, Task
+from perdure.providers.attachments import PDF, data_url, parts
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
 from perdure.providers.jsontext import count_of, dumped, objects, text_of
 from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
@@ -82,8 +83,8 @@ class OpenAIResponses:
 
 def _items(entry: Entry) -> Iterator[dict[str, Any]]:
     match entry:
-        case Task(text):
-            yield {"role": "user", "content": text}
+        case Task(text, files):
+            yield {"role": "user", "content": _content(text, files)}
         case Assistant(turn):
             yield from _sent_back(turn)
         case Retold(text, calls):
@@ -93,9 +94,24 @@ def _items(entry: Entry) -> Iterator[dict[str, Any]]:
                 yield {"type": "function_call", "call_id": call.id, **retold(call)}
         case Heard(results, notes):
             for result in results:
-                yield {"type": "function_call_output", "call_id": result.call_id, "output": observed(result)}
+                output = _content(observed(result), result.files)
+                yield {"type": "function_call_output", "call_id": result.call_id, "output": output}
             if notes:
                 yield {"role": "user", "content": "\n\n".join(notes)}
+
+
+def _content(text: str, files: Sequence[FileRef]) -> str | list[dict[str, Any]]:
+    return [_text(text), *parts(files, _text, _media)] if files else text
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _media(file: FileRef) -> dict[str, Any]:
+    if file.media_type == PDF:
+        return {"type": "input_file", "filename": file.name, "file_data": data_url(file)}
+    return {"type": "input_image", "detail": "auto", "image_url": data_url(file)}
 
 
 def _sent_back(turn: RecordedTurn) -> list[dict[str, Any]]:

@@ -99,7 +99,8 @@ def _told(entry: Entry) -> Iterator[Entry]:
     if notes and not results:
         notes[0] = f"Observation: {notes[0]}"
     if results or notes:
-        yield Task("\n\n".join((*results, *notes)))
+        files = tuple(file for result in entry.results for file in result.files)
+        yield Task("\n\n".join((*results, *notes)), files)
 
 
 def _observation(result: Result) -> str:

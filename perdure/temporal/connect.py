@@ -14,7 +14,8 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
 from perdure.core.runs import UnreachableError
-from perdure.temporal.embedded import Running, running, state_folder
+from perdure.store import Store, store_from_env
+from perdure.temporal.embedded import STORE_FOLDER, Running, running, state_folder
 
 DEFAULT_ADDRESS = "localhost:7233"
 
@@ -73,6 +74,20 @@ def address() -> str:
         return configured
     embedded = _embedded()
     return embedded.address if embedded else DEFAULT_ADDRESS
+
+
+def client_store() -> Store | None:
+    """The store of who starts and reads runs: PERDURE_STORE's; else, where a connection would go to the embedded
+    server, the one that `perdure dev` gives to its worker.
+
+    Raises:
+        StoreError: it cannot be used.
+        UnreachableError: the settings, or the state folder, cannot be read.
+    """
+    if (named := store_from_env()) or _settings().get("target_host"):
+        return named
+    embedded = _embedded()
+    return Store(str(embedded.folder / STORE_FOLDER)) if embedded else None
 
 
 async def connect(*, identity: str | None = None, converter: DataConverter | None = None) -> Client:

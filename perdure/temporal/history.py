@@ -8,13 +8,26 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType, TimeoutType
+from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from perdure.core.contracts import DECIDE, STANDING, WAITING_PREFIX, Decision, Request, Settled, Standing, Start
+from perdure.core.contracts import (
+    DECIDE,
+    STANDING,
+    STEER,
+    WAITING_PREFIX,
+    Decision,
+    Request,
+    Settled,
+    Standing,
+    Start,
+    Steering,
+)
 from perdure.traces import events as e
+
+_RETRIED = "perdure retry by "  # begins the reason of a reset that is a retry: who it was, and why
 
 _Payloads = Iterable[Payload]
 
@@ -179,6 +192,8 @@ async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
 
 async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_execution_signaled_event_attributes
+    if a.signal_name == STEER:
+        return await _steering(d, event, a.input.payloads, "signal", a.identity)
     if a.signal_name != DECIDE or not (decision := _decision(await d.value(a.input.payloads))):
         return None
     return e.DecisionReceived(event.event_id, _at(event), decision, "signal", a.identity)
@@ -187,6 +202,8 @@ async def _signaled(d: Decoder, event: HistoryEvent) -> e.Event | None:
 async def _update_accepted(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_execution_update_accepted_event_attributes
     request = a.accepted_request
+    if request.input.name == STEER:
+        return await _steering(d, event, request.input.args.payloads, "update", request.meta.identity)
     if request.input.name != DECIDE or not (decision := _decision(await d.value(request.input.args.payloads))):
         return None
     d.deciding[event.event_id] = decision.id
@@ -205,6 +222,14 @@ async def _update_completed(d: Decoder, event: HistoryEvent) -> e.Event | None:
     return e.DecisionAnswered(event.event_id, _at(event), decision_id, settled=settled)
 
 
+async def _steering(d: Decoder, event: HistoryEvent, payloads: _Payloads, via: str, by: str) -> e.Event | None:
+    try:
+        steering = Steering.model_validate(await d.value(payloads))
+    except ValueError:
+        return None  # the run dropped it, too
+    return e.SteeringReceived(event.event_id, _at(event), steering, via, by)
+
+
 def _decision(raw: Any) -> Decision | None:
     try:
         return Decision.model_validate(raw)
@@ -220,9 +245,24 @@ async def _cancel_requested(d: Decoder, event: HistoryEvent) -> e.Event:
 async def _task_failed(d: Decoder, event: HistoryEvent) -> e.Event | None:
     a = event.workflow_task_failed_event_attributes
     _, message = await d.failure(a.failure)
+    if a.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+        return _retried(event, message)
     if not message:
-        return None  # a reset leaves one without a failure
+        return None
     return e.WorkflowTaskFailed(event.event_id, _at(event), cause=str(a.cause), message=message, worker=a.identity)
+
+
+def retry_told(by: str, reason: str) -> str:
+    """The reason of a reset that is a retry."""
+    return f"{_RETRIED}{by.replace(': ', ' ')}: {reason}"
+
+
+def _retried(event: HistoryEvent, reason: str) -> e.Event | None:
+    """A retry of ours; any other reset tells an operator nothing."""
+    if not reason.startswith(_RETRIED):
+        return None
+    by, _, why = reason.removeprefix(_RETRIED).partition(": ")
+    return e.RunRetried(event.event_id, _at(event), by, why)
 
 
 def _ended(status: str, attributes: str) -> "_Reader":

@@ -21,8 +21,9 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Carried, Opening, Ref, Start, Stop
+from perdure.core.contracts import CALL_MODEL, CallModel, Carried, FileRef, Opening, Ref, Start, Stop
 from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening
+from perdure.files import Load, Taken, attached
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
 
@@ -59,6 +60,7 @@ class Conversation:
     digest: str
     asked_by: str
     sent: int = 0  # bytes of `messages` that the model activity before sent, whose prompt the vendor has cached
+    files: Taken = field(default_factory=Taken)  # of the files in them
 
 
 @dataclass
@@ -67,6 +69,7 @@ class _Known:
 
     decoder: Decoder
     task: str | None = None
+    files: tuple[FileRef, ...] = ()
     carried: Carried | None = None
     seen: int = 0  # newest event id read from the server
     asked: dict[str, CallModel] = field(default_factory=dict)
@@ -81,7 +84,7 @@ class _Known:
         if self.task is None:
             self.fixed += size
             self.size += size
-        self.task = start.task
+        self.task, self.files = start.task, start.files
         if start.carried is not None and self.conversation is None:  # else it has been taken in
             self.carried = start.carried
             self.size += _decoded(size)
@@ -106,7 +109,7 @@ class _Known:
         if self.task is None:
             raise RecordGapError("the start of the run has not been read")
         results = {**self.carried.records, **self.results} if self.carried else self.results
-        return Record(self.task, self.asked, results, self.carried)
+        return Record(self.task, self.asked, results, self.carried, self.files)
 
     def take(self, conversation: Conversation) -> None:
         """Keep the conversation instead of what it was made from."""
@@ -162,9 +165,19 @@ class Journal:
         raise TranscriptMismatchError(f"the history holds no result of activity {ref.id!r} with digest {ref.digest!r}")
 
     async def conversation(
-        self, client: Client, segment: Segment, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor
+        self,
+        client: Client,
+        segment: Segment,
+        activity_id: str,
+        asked: CallModel,
+        fresh: Opening,
+        encode: EncodeFor,
+        load: Load,
     ) -> Conversation:
         """The transcript that `asked` refers to, encoded. A run's first question opens it, with `fresh`.
+
+        Args:
+            load: gets the content of a file that the transcript holds.
 
         Raises:
             TranscriptMismatchError: the history does not hold it.
@@ -175,7 +188,7 @@ class Journal:
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
             known.ask(activity_id, asked, 0)
-            found = _conversation(known, activity_id, asked, fresh, encode)
+            found = await _conversation(known, activity_id, asked, fresh, encode, load)
             if found and found.digest == asked.after:
                 shared = self._sharing(known, found, fresh)
                 known.take(shared)
@@ -280,8 +293,8 @@ async def _take_in(known: _Known, raw: HistoryEvent) -> None:
             pass
 
 
-def _conversation(
-    known: _Known, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor
+async def _conversation(
+    known: _Known, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor, load: Load
 ) -> Conversation | None:
     """The conversation that `asked` needs, from what is kept; None if that is not enough."""
     kept = known.conversation
@@ -290,23 +303,27 @@ def _conversation(
     try:
         record = known.record()
         if kept and kept.asked_by == asked.previous and kept.digest == asked.before:
-            return _grown(record, kept, activity_id, asked, encode(kept.opening))
+            return await _grown(record, kept, activity_id, asked, encode(kept.opening), load)
         calls = chain(record, asked)
         offered = opening(record, calls, activity_id) or fresh
         conversation = Conversation(offered, b"", "", "")
         for call in calls:
-            conversation = _grown(record, conversation, activity_id, call, encode(offered))
+            conversation = await _grown(record, conversation, activity_id, call, encode(offered), load)
         return conversation
     except RecordGapError:
         return None
 
 
-def _grown(record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: Encode) -> Conversation:
-    more = encode(entries(record, asked))
+async def _grown(
+    record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: Encode, load: Load
+) -> Conversation:
+    whole, files = await attached(entries(record, asked), kept.files, load)
+    more = encode(whole)
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
         digest=digest(record, kept.digest, asked),
         asked_by=asked_by,
         sent=len(kept.messages),
+        files=files,
     )

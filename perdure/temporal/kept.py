@@ -7,7 +7,6 @@ the activity's own input, so the end can be read although it was not recorded ye
 
 import gzip
 import logging
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -15,8 +14,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from perdure.core.contracts import EXPORT_SEGMENT, ExportSegment, RunState
-from perdure.store import VARIABLE, Store, StoreError, StoreMissError, named, store_from_env
-from perdure.temporal.embedded import STORE_FOLDER, running, state_folder
+from perdure.store import Store, StoreError, StoreMissError, named
+from perdure.temporal.connect import client_store
 from perdure.traces import events as e
 from perdure.traces.turns import read
 
@@ -25,9 +24,8 @@ _log = logging.getLogger("perdure")
 
 def store_for_reading() -> Store | None:
     """The store that PERDURE_STORE names, else that of the embedded server's workers. One that fails is none."""
-    embedded = None if os.environ.get(VARIABLE, "").strip() else running()
     try:
-        return Store(str(state_folder() / STORE_FOLDER)) if embedded else store_from_env()
+        return client_store()
     except StoreError as error:
         _log.warning("the store cannot be read: %s", error)
         return None

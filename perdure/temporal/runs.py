@@ -9,10 +9,13 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
-from typing import Self
+from pathlib import Path
+from typing import Self, TypeVar
 
+from temporalio.api.common.v1 import WorkflowExecution as Execution
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -42,15 +45,19 @@ from perdure.core.contracts import (
     RUN_TOOL,
     STANDING,
     STATE_ATTRIBUTE,
+    STEER,
     TASK_QUEUE,
     WAITING_PREFIX,
     Decision,
+    FileRef,
     Outcome,
     Request,
     RunState,
     Settled,
     Standing,
     Start,
+    Steered,
+    Steering,
 )
 from perdure.core.runs import (
     AlreadyDecidedError,
@@ -58,17 +65,22 @@ from perdure.core.runs import (
     RunNotFoundError,
     RunRow,
     Started,
+    SteeringRefusedError,
     UnreachableError,
     check_start,
 )
+from perdure.files import File, Files
 from perdure.store import Store
 from perdure.temporal import kept
-from perdure.temporal.connect import connect
+from perdure.temporal.connect import client_store, connect
 from perdure.temporal.embedded import running
-from perdure.temporal.history import Decoder, decoded, moment
+from perdure.temporal.history import Decoder, decoded, moment, retry_told
+from perdure.temporal.retrying import point_before_failure, refuse_what_might_be_repeated
 from perdure.temporal.workers import served, workers
 from perdure.traces.events import ActivityStarted, Event
 from perdure.traces.turns import trace
+
+A = TypeVar("A", Settled, Steered)
 
 _log = logging.getLogger("perdure")
 
@@ -77,6 +89,9 @@ _PATIENCE = timedelta(seconds=10)  # for an update's answer, before the decision
 _LOOK_AGAIN = 1.0  # seconds between looks at attempts that the history does not show yet
 _RECONNECT = 1.0
 _OURS = f"WorkflowType = '{RUN}' AND ExecutionStatus != 'ContinuedAsNew'"  # of a run, the segment it is in
+
+# States that the search attribute tells while a run is open. Either may have requests that wait.
+_PUBLISHED = (RunState.WAITING, RunState.PAUSED)
 
 _CLOSED = {
     WorkflowExecutionStatus.FAILED: RunState.FAILED,
@@ -90,6 +105,7 @@ class Runs:
     """Everything one may do with runs: `runs = await Runs.connect()`, or give it a connected client."""
 
     def __init__(self, client: Client, *, task_queue: str = TASK_QUEUE, store: Store | None = None) -> None:
+        """`store`: what ended segments are read from, and where files are kept (else where the environment says)."""
         self._client, self._task_queue, self._store = client, task_queue, store
 
     @classmethod
@@ -107,23 +123,31 @@ class Runs:
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started:
         """Start a run. With a `run_id` of your business (an invoice's number), at most one run ever has it.
 
         A second start with the same id returns the first run, running or ended however it did (also failed): nothing
-        is started. To try again after a failure, choose another id.
+        is started. After a failure, `retry` it, or choose another id.
+
+        Args:
+            files: what the task is about: paths, or their content. What is taken: see perdure.files.
 
         Raises:
             StartRefusedError: agent, task or id are empty, too long, or no text.
+            FileError: no model takes one of the files, or they are too large; without a store that is soon so.
+            OSError, StoreError: a file cannot be read, or is not kept.
             UnreachableError: no server, or it refuses.
         """
         check_start(agent, task, run_id)
         chosen = run_id or f"{agent}-{secrets.token_hex(4)}"
+        refs = await self._keep(chosen, files) if files else ()
         try:
             with _reaching():
                 await self._client.start_workflow(
                     RUN,
-                    Start(v=1, agent=agent, task=task),
+                    Start(v=1, agent=agent, task=task, files=refs),
                     id=chosen,
                     task_queue=self._task_queue,
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -134,6 +158,10 @@ class Runs:
         except WorkflowAlreadyStartedError:
             return Started(chosen, new=False)
         return Started(chosen, new=True)
+
+    async def _keep(self, run_id: str, files: Sequence[File | str | Path]) -> tuple[FileRef, ...]:
+        whole = [each if isinstance(each, File) else await asyncio.to_thread(File.read, each) for each in files]
+        return await Files(self._store or client_store()).keep(run_id, whole)
 
     async def served(self) -> frozenset[str] | None:
         """The agents that some worker serves now; None if that can't be known (no worker is up, say)."""
@@ -169,14 +197,22 @@ class Runs:
         wanted = [_OURS]
         if agent:
             wanted.append(f"{AGENT_ATTRIBUTE} = {_quoted(agent)}")
-        if state and (state in FINAL_STATES or state is RunState.WAITING):
+        if state and (state in FINAL_STATES or state in _PUBLISHED):
             wanted.append(_state_query(state))
         elif state:
             wanted.append("ExecutionStatus = 'Running'")
         with _reaching():
             found = await self._newest(" AND ".join(wanted), limit)
         rows = await asyncio.gather(*(self._current_row(execution) for execution in found))
-        return [row for row in rows if state in (None, row.state)]
+        gone_on = await asyncio.gather(*map(self._has_gone_on, rows))
+        return [row for row, gone in zip(rows, gone_on, strict=True) if state in (None, row.state) and not gone]
+
+    async def _has_gone_on(self, row: RunRow) -> bool:
+        """Whether a failed run was retried since: it is listed as what it is now."""
+        if row.state is not RunState.FAILED:
+            return False
+        with _reaching(row.run_id):
+            return (await self._client.get_workflow_handle(row.run_id).describe()).run_id != row.segment_id
 
     async def _newest(self, query: str, limit: int) -> Sequence[WorkflowExecution]:
         """Those started last. The server gives open ones by start, then ended ones by *end*, each newest first.
@@ -255,7 +291,7 @@ class Runs:
 
     async def _waiting(self) -> AsyncIterator[tuple[RunRow, Request]]:
         """All that waits, however much it is."""
-        query = f"{_OURS} AND {_state_query(RunState.WAITING)}"
+        query = f"{_OURS} AND ({' OR '.join(f'({_state_query(state)})' for state in _PUBLISHED)})"
         with _reaching():
             async for execution in self._client.list_workflows(query):
                 row = await self._row(execution)
@@ -400,22 +436,67 @@ class Runs:
             DecisionRefusedError: the run did not take it; the text says why, and who was first.
             RunNotFoundError: there is no such run, or it has ended.
         """
+        try:
+            return await self._updated(run_id, DECIDE, decision, Settled)
+        except WorkflowUpdateFailedError as refused:
+            raise DecisionRefusedError(str(refused.cause)) from None
+
+    async def steer(self, run_id: str, steering: Steering) -> Steered | None:
+        """Say something to a run, pause or resume it. None: no worker answered in time, so it is left as a signal.
+
+        The same word twice (by its id) is harmless.
+
+        Raises:
+            SteeringRefusedError: the run did not take it; the text says why.
+            RunNotFoundError: there is no such run, or it has ended.
+        """
+        try:
+            return await self._updated(run_id, STEER, steering, Steered)
+        except WorkflowUpdateFailedError as refused:
+            raise SteeringRefusedError(str(refused.cause)) from None
+
+    async def _updated(self, run_id: str, name: str, word: Decision | Steering, answer: type[A]) -> A | None:
+        """The answer to an update; None: it was left as a signal."""
         run_id = (await self.find(run_id)).run_id
         handle = self._client.get_workflow_handle(run_id)
         try:
             with _reaching(run_id):
-                settled: Settled = await handle.execute_update(
-                    DECIDE, decision, id=decision.id, result_type=Settled, rpc_timeout=_PATIENCE
+                answered: A = await handle.execute_update(
+                    name, word, id=word.id, result_type=answer, rpc_timeout=_PATIENCE
                 )
-                return settled
-        except WorkflowUpdateFailedError as refused:
-            raise DecisionRefusedError(str(refused.cause)) from None
+                return answered
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             if (task := asyncio.current_task()) and task.cancelling():
                 raise asyncio.CancelledError from None  # the caller went away; that is no slow worker
             with _reaching(run_id):
-                await handle.signal(DECIDE, decision)
+                await handle.signal(name, word)
             return None
+
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        """Take a failed run on from where it failed, under the same id. What was observed stays observed.
+
+        Raises:
+            SteeringRefusedError: it has not failed, or a call might be done twice; the text says which.
+            RunNotFoundError: there is no such run.
+        """
+        row = await self.find(run_id)
+        if row.state is not RunState.FAILED or row.ended is None:
+            raise SteeringRefusedError(f"run {row.run_id!r} has not failed: it is {row.state}. Nothing was retried")
+        with _reaching(row.run_id):
+            handle = self._client.get_workflow_handle(row.run_id, run_id=row.segment_id)
+            raw = (await handle.fetch_history()).events
+            told = await decoded(self._client.data_converter, row.run_id, raw)
+            point = point_before_failure(raw, told)
+            refuse_what_might_be_repeated(await self.events(row.run_id), told, point)
+            await self._client.workflow_service.reset_workflow_execution(
+                ResetWorkflowExecutionRequest(
+                    namespace=self._client.namespace,
+                    workflow_execution=Execution(workflow_id=row.run_id, run_id=row.segment_id),
+                    reason=retry_told(by, reason),
+                    workflow_task_finish_event_id=point,
+                    request_id=f"retry-{row.segment_id}",
+                )
+            )
 
     async def cancel(self, run_id: str, *, reason: str = "") -> None:
         """Ask a run to stop: its tools are told, and it ends when all of them have.
@@ -443,7 +524,7 @@ class Runs:
 
     async def _current_row(self, execution: WorkflowExecution) -> RunRow:
         row = await self._row(execution)
-        if row.state in FINAL_STATES or row.state is RunState.WAITING:
+        if row.state in FINAL_STATES or row.state in _PUBLISHED:
             return row
         with _reaching(execution.id):
             handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
@@ -460,6 +541,7 @@ class Runs:
             requests=standing.requests if execution.close_time is None else (),
             outcome=standing.outcome,
             segment_id=execution.run_id,
+            paused=standing.paused if execution.close_time is None else None,
         )
 
 
@@ -491,6 +573,8 @@ def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
     described = execution.raw_description if isinstance(execution, WorkflowExecutionDescription) else None
     if described and described.workflow_extended_info.cancel_requested:
         return RunState.CANCELLING
+    if standing.paused:
+        return RunState.PAUSED
     if standing.requests:
         return RunState.WAITING
     if described and any(each.activity_type.name == RUN_TOOL for each in described.pending_activities):
@@ -499,8 +583,8 @@ def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
 
 
 def _state_query(state: RunState) -> str:
-    if state is RunState.WAITING:
-        return f"{STATE_ATTRIBUTE} = 'waiting' AND ExecutionStatus = 'Running'"
+    if state in _PUBLISHED:
+        return f"{STATE_ATTRIBUTE} = '{state}' AND ExecutionStatus = 'Running'"
     closed = [status.name.title().replace("_", "") for status, final in _CLOSED.items() if final is state]
     ended = " OR ".join([f"{STATE_ATTRIBUTE} = '{state}'", *(f"ExecutionStatus = '{name}'" for name in closed)])
     return f"({ended})"

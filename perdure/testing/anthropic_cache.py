@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from perdure.testing.anthropic_grammar import blocks_of
+from perdure.testing.media import counted_as
 from perdure.testing.prompt_cache import Block, Prompt
 
 _PLACES: Final = 20
@@ -33,7 +34,7 @@ def prompt_of(body: dict[str, Any]) -> Prompt:
         marks |= {max(index for index, block in enumerate(blocks) if block.get("type") not in _NEVER_MARKED)}
     return Prompt(
         scope=body["model"],
-        blocks=[Block(_bare(block), under) for block, under in rows],
+        blocks=[Block(_bare(block), under, counted_as(_bare(block))) for block, under in rows],
         kept=marks,
         sought={place for mark in marks for place in _places(blocks, mark)},
     )

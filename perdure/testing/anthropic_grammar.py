@@ -15,11 +15,13 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing.media import check_block, check_many
 from perdure.testing.schemas import schema_problem
 from perdure.testing.wire import RefusalError, digest, mark_of, sealed, validated
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
+_MEDIA: Final = ("image", "document")
 _CACHE_BREAKPOINTS: Final = 4
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,128}$")]
@@ -65,6 +67,59 @@ class ToolUse(Cached):
     toolset_name: NotRequired[str | None]
 
 
+class PictureBase64(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["base64"]
+    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    data: str
+
+
+class PdfBase64(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["base64"]
+    media_type: Literal["application/pdf"]
+    data: str
+
+
+class Url(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["url"]
+    url: str
+
+
+class Uploaded(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["file"]
+    file_id: str
+
+
+class PlainText(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["text"]
+    media_type: Literal["text/plain"]
+    data: str
+
+
+class Parts(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["content"]
+    content: str | list[Any]
+
+
+class Image(Cached):
+    type: Literal["image"]
+    source: Annotated[PictureBase64 | Url | Uploaded, Field(discriminator="type")]
+    transformations: NotRequired[dict[str, Any] | None]
+
+
+class Document(Cached):
+    type: Literal["document"]
+    source: Annotated[PdfBase64 | Url | Uploaded | PlainText | Parts, Field(discriminator="type")]
+    title: NotRequired[Annotated[str, Field(min_length=1, max_length=500)] | None]
+    context: NotRequired[str | None]
+    citations: NotRequired[dict[str, Any] | None]
+
+
 class Other(TypedDict):
     """A block whose inside is not checked: media, results of server tools, and what the script made up."""
 
@@ -80,12 +135,14 @@ def _kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else None
     known = {"server_tool_use": "tool_use", "text": "text", "thinking": "thinking", "tool_use": "tool_use"}
     known |= {"redacted_thinking": "redacted_thinking", "tool_result": "tool_result"}
+    known |= {"image": "image", "document": "document"}
     return known.get(kind, "other") if isinstance(kind, str) else None
 
 
 def _result_kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else None
-    return "text" if kind == "text" else "other" if isinstance(kind, str) else None
+    known = ("text", "image", "document")
+    return kind if kind in known else "other" if isinstance(kind, str) else None
 
 
 class ToolResult(Cached):
@@ -97,7 +154,11 @@ class ToolResult(Cached):
             | Annotated[
                 list[
                     Annotated[
-                        Annotated[Text, Tag("text")] | Annotated[Other, Tag("other")], Discriminator(_result_kind)
+                        Annotated[Text, Tag("text")]
+                        | Annotated[Image, Tag("image")]
+                        | Annotated[Document, Tag("document")]
+                        | Annotated[Other, Tag("other")],
+                        Discriminator(_result_kind),
                     ]
                 ],
                 Tag("blocks"),
@@ -115,13 +176,13 @@ AnyBlock = Annotated[
     | Annotated[RedactedThinking, Tag("redacted_thinking")]
     | Annotated[ToolUse, Tag("tool_use")]
     | Annotated[ToolResult, Tag("tool_result")]
+    | Annotated[Image, Tag("image")]
+    | Annotated[Document, Tag("document")]
     | Annotated[Other, Tag("other")],
     Discriminator(_kind),
 ]
 _OTHER_BLOCKS: Final = frozenset(
     [
-        "image",
-        "document",
         "search_result",
         "web_fetch_tool_result",
         "web_search_tool_result",
@@ -232,6 +293,7 @@ def _check_content(body: dict[str, Any], issued: set[str]) -> None:
         _check_text(block["text"], "system")
     _check_tools(body)
     _check_transcript(body["messages"], issued)
+    check_many(body["messages"])
     _check_thoughts(body)
     _check_last(body["messages"][-1])
     _check_cache(body)
@@ -312,9 +374,15 @@ def _check_blocks(index: int, message: dict[str, Any], issued: set[str]) -> None
         if kind == "text":
             _check_text(block["text"])
         elif kind == "tool_result":
-            for part in block["content"] if isinstance(block.get("content"), list) else ():
+            for place, part in enumerate(block["content"] if isinstance(block.get("content"), list) else ()):
                 if part["type"] == "text":
                     _check_text(part["text"])
+                elif part["type"] in _MEDIA:
+                    check_block(part, f"messages.{index}.content.{number}.tool_result.content.{place}")
+        elif kind in _MEDIA:
+            check_block(block, f"messages.{index}.content.{number}")
+        if kind in _MEDIA and role != "user":
+            raise RefusalError(f"messages.{index}: `{kind}` blocks can only be in `user` messages")
         if kind in ("tool_use", "server_tool_use", *_THOUGHTS) and role != "assistant":
             raise RefusalError(f"messages.{index}: `{kind}` blocks can only be in `assistant` messages")
         if kind == "tool_result" and role != "user":

@@ -7,12 +7,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from perdure.core.marking import unmarked
 from perdure.testing.anthropic_cache import prompt_of
 from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
 from perdure.testing.prompt_cache import Prompt, counted
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
-from perdure.testing.wire import Asked, Cue, RefusalError, digest, issue_id, seal, stopped, text_of, tokens
+from perdure.testing.wire import (
+    Asked,
+    Cue,
+    RefusalError,
+    digest,
+    issue_id,
+    observed,
+    seal,
+    stopped,
+    task_of,
+    text_of,
+    tokens,
+)
 
 _KINDS: Final = {
     400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
@@ -45,10 +56,9 @@ class AnthropicMessages:
 
     def ask(self, body: dict[str, Any]) -> Asked:
         messages = body["messages"]
-        task = text_of(messages[0]["content"])
+        task = task_of(messages[0]["content"])
         results = [
-            [unmarked(text_of(block.get("content"))) for block in blocks_of_kind(each, "tool_result")]
-            for each in messages
+            [observed(block.get("content")) for block in blocks_of_kind(each, "tool_result")] for each in messages
         ]
         offered = body.get("tool_choice", {}).get("type") != "none"
         return Asked(

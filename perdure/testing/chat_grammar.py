@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
 from perdure.testing.schemas import schema_problem
 from perdure.testing.wire import RefusalError, digest, object_in, text_of
@@ -211,6 +212,7 @@ def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
     waiting: list[str] = []
     answered: set[str] = set()
     for index, message in enumerate(messages):
+        _check_parts(index, message)
         if message["role"] == "tool":
             _check_result(index, message["tool_call_id"], waiting, answered)
             answered.add(message["tool_call_id"])
@@ -221,6 +223,19 @@ def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
             _check_assistant(index, message, issued)
             waiting = [call["id"] for call in message.get("tool_calls", ())]
     _check_answered(len(messages), waiting, answered)
+
+
+def _check_parts(index: int, message: dict[str, Any]) -> None:
+    """Pictures and files are a user's to send, and each is what it says it is."""
+    for number, part in enumerate(message["content"] if isinstance(message.get("content"), list) else ()):
+        where = f"messages[{index}].content[{number}]"
+        if part["type"] not in ("text", "refusal") and message["role"] != "user":
+            raise RefusalError(
+                f"Invalid '{where}'. {part['type']} is only allowed in messages with role 'user', but this message "
+                f"with role '{message['role']}' contains one.",
+                param=where,
+            )
+        check_part(part, where)
 
 
 def _check_result(index: int, call_id: str, waiting: list[str], answered: set[str]) -> None:

@@ -14,17 +14,22 @@ from typing import Any
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     RUN_TOOL,
     AdmittedCall,
     CallModel,
     CheckDecision,
     Checked,
+    CheckSteering,
+    Course,
     Decision,
     Effect,
     Ending,
+    FileRef,
     Observation,
     Opening,
     Outcome,
+    Question,
     RecordedTurn,
     Ref,
     Request,
@@ -34,10 +39,14 @@ from perdure.core.contracts import (
     Settled,
     Standing,
     Start,
+    Steer,
+    Steered,
+    Steering,
     Stop,
     Usage,
     Verdict,
 )
+from perdure.core.course import heard, notes, steered
 from perdure.core.digests import of_bytes, of_record
 from perdure.core.runs import RunRow
 from perdure.traces import events as e
@@ -54,6 +63,7 @@ def call(
     refuse: str = "",
     effect: Effect = Effect.READ,
     asked_name: str = "",
+    question: Question | None = None,
 ) -> AdmittedCall:
     """A call as admission would record it. `arguments` as text are taken byte for byte."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
@@ -68,6 +78,7 @@ def call(
         title=f"{tool} {text[:40]}",
         effect=effect,
         arguments=text,
+        question=question,
     )
 
 
@@ -75,7 +86,13 @@ class History:
     """A run's events, told in order. Each step takes `seconds` on the history's own clock."""
 
     def __init__(
-        self, run_id: str, agent: str = "leave_desk", task: str = "Book 3 days.", *, at: datetime = _START
+        self,
+        run_id: str,
+        agent: str = "leave_desk",
+        task: str = "Book 3 days.",
+        *,
+        at: datetime = _START,
+        files: tuple[FileRef, ...] = (),
     ) -> None:
         self.run_id, self.agent, self.task = run_id, agent, task
         self.now = at
@@ -83,9 +100,11 @@ class History:
         self.requests: dict[str, Request] = {}
         self.settled: dict[str, Settled] = {}
         self.outcome: Outcome | None = None
+        self.course = Course()
         self._since: list[Ref] = []
         self._turns: dict[int, tuple[str, tuple[AdmittedCall, ...]]] = {}
-        self._add(e.RunStarted, run_id, "segment-1", "segment-1", Start(agent=agent, task=task), "ann@desk", "perdure")
+        start = Start(agent=agent, task=task, files=files)
+        self._add(e.RunStarted, run_id, "segment-1", "segment-1", start, "ann@desk", "perdure")
 
     @property
     def turn(self) -> int:
@@ -149,7 +168,7 @@ class History:
             protocol="anthropic",
             model="claude-scripted",
             message=message,
-            opening=None if self._since else self._opening,
+            opening=None if number > 1 else self._opening,
         )
         self.activity(f"think-{number}", CALL_MODEL, self._question(number), turn, **{"seconds": 1.9, **tried})
         self._turns[number] = (f"think-{number}", admitted)
@@ -167,6 +186,8 @@ class History:
 
     def _question(self, number: int) -> CallModel:
         previous = f"think-{number - 1}" if number > 1 else ""
+        self._since += notes(self.course)
+        self.course = heard(self.course, self._since)
         return CallModel(agent=self.agent, turn=number, previous=previous, since=tuple(self._since), after="0" * 32)
 
     @staticmethod
@@ -256,6 +277,26 @@ class History:
         """A decision is left as a signal, and no worker is up to take it."""
         self._add(e.DecisionReceived, decision, "signal", "client@desk")
 
+    def steer(self, steering: Steering, *, via: str = "update", why_not: str = "") -> None:
+        """An operator says something without being asked, and it is checked. With `why_not` it is not accepted."""
+        self._add(e.SteeringReceived, steering, via, "client@desk")
+        checked = Checked(accepted=not why_not, why=why_not, decided=self.now)
+        self.activity(f"steer-{len(self.events)}", CHECK_STEERING, CheckSteering(steering=steering), checked)
+        if why_not:
+            return
+        word = steering.model_dump(include={"id", "steer", "by", "text"})
+        self.course = steered(self.course, Steered(**word, at=self.now))
+        if steering.steer is not Steer.SAY:
+            self._publish()
+
+    def retry(self, by: str, reason: str) -> None:
+        """The failed run is set back to before it ended."""
+        while isinstance(self.events[-1], e.RunEnded | e.StandingChanged):
+            self.events.pop()
+        self.outcome = None
+        self._add(e.RunRetried, by, reason)
+        self._publish()
+
     def cancel(self, by: str, reason: str) -> None:
         self._add(e.CancelRequested, by, reason)
 
@@ -278,11 +319,17 @@ class History:
         brief = self.outcome.model_copy(update={"answer": ""}) if self.outcome else None
         self._add(
             e.StandingChanged,
-            Standing(requests=tuple(self.requests.values()), settled=tuple(self.settled.values()), outcome=brief),
+            Standing(
+                requests=tuple(self.requests.values()),
+                settled=tuple(self.settled.values()),
+                outcome=brief,
+                paused=None if brief else self.course.paused,
+            ),
         )
 
     def row(self) -> RunRow:
         waiting = RunState.WAITING if self.requests else RunState.THINKING
+        waiting = RunState.PAUSED if self.course.paused else waiting
         return RunRow(
             run_id=self.run_id,
             agent=self.agent,
@@ -292,4 +339,5 @@ class History:
             requests=tuple(self.requests.values()),
             outcome=self.outcome.model_copy(update={"answer": ""}) if self.outcome else None,
             segment_id="segment-1",
+            paused=None if self.outcome else self.course.paused,
         )

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from perdure.testing.media import counted_as
 from perdure.testing.prompt_cache import Block, Prompt
 from perdure.testing.wire import Cue
 
@@ -36,7 +37,7 @@ def prompt_of(
         heard: which of them, by number, are a user's or a tool's.
     """
     before = [Block(each, "first") for each in first if each]
-    blocks = [*before, *(Block(each, "message") for each in messages)]
+    blocks = [*before, *(Block(each, "message", counted_as(each)) for each in messages)]
     scope = f"{body['model']} {body.get('prompt_cache_key')}"
     if not _has_breakpoints(body["model"]):
         everywhere = range(len(blocks))

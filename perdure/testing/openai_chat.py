@@ -7,13 +7,24 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perdure.core.marking import unmarked
 from perdure.testing.chat_grammar import check_request
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
-from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, stopped, text_of, tokens
+from perdure.testing.wire import (
+    NO_MARK,
+    Asked,
+    Cue,
+    RefusalError,
+    digest,
+    issue_id,
+    observed,
+    stopped,
+    task_of,
+    text_of,
+    tokens,
+)
 
 
 class OpenAIChat:
@@ -30,7 +41,7 @@ class OpenAIChat:
 
     def ask(self, body: dict[str, Any]) -> Asked:
         messages = body["messages"]
-        task = next((text_of(each["content"]) for each in messages if each["role"] == "user"), "")
+        task = next((task_of(each["content"]) for each in messages if each["role"] == "user"), "")
         system = [text_of(each["content"]) for each in messages if each["role"] in ("system", "developer")]
         last = max((index for index, each in enumerate(messages) if each["role"] == "assistant"), default=-1)
         offered = body.get("tools", []) if body.get("tool_choice") != "none" else []
@@ -41,8 +52,8 @@ class OpenAIChat:
             turns=sum(each["role"] == "assistant" for each in messages),
             stream=bool(body.get("stream")),
             tools=[tool["function"]["name"] for tool in offered],
-            observations=[unmarked(text_of(each["content"])) for each in messages if each["role"] == "tool"],
-            latest=[unmarked(text_of(each["content"])) for each in messages[last + 1 :] if each["role"] == "tool"],
+            observations=[observed(each["content"]) for each in messages if each["role"] == "tool"],
+            latest=[observed(each["content"]) for each in messages[last + 1 :] if each["role"] == "tool"],
         )
 
     def prompt(self, body: dict[str, Any]) -> Prompt:

@@ -7,13 +7,24 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perdure.core.marking import unmarked
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
 from perdure.testing.responses_grammar import OUTPUT, check_request, item_kind, items_of, reasoning_mark, turns_in
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
-from perdure.testing.wire import NO_MARK, Asked, Cue, RefusalError, digest, issue_id, seal, text_of, tokens
+from perdure.testing.wire import (
+    NO_MARK,
+    Asked,
+    Cue,
+    RefusalError,
+    digest,
+    issue_id,
+    observed,
+    seal,
+    task_of,
+    text_of,
+    tokens,
+)
 
 
 class OpenAIResponses:
@@ -30,9 +41,9 @@ class OpenAIResponses:
 
     def ask(self, body: dict[str, Any]) -> Asked:
         items = items_of(body)
-        task = next((text_of(each["content"]) for each in items if each.get("role") == "user"), "")
+        task = next((task_of(each["content"]) for each in items if each.get("role") == "user"), "")
         system = [text_of(each["content"]) for each in items if each.get("role") in ("system", "developer")]
-        results = [(index, unmarked(text_of(each["output"]))) for index, each in enumerate(items) if "output" in each]
+        results = [(index, observed(each["output"])) for index, each in enumerate(items) if "output" in each]
         last = max((index for index, each in enumerate(items) if item_kind(each) in OUTPUT), default=-1)
         offered = body.get("tools", []) if body.get("tool_choice") != "none" else []
         return Asked(

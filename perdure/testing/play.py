@@ -15,10 +15,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from perdure.core.contracts import CHOICES, Choice, Decision, Outcome, Request, RequestKind
+from perdure.core.contracts import CHOICES, WORDED, Choice, Decision, Outcome, Request, RequestKind
 from perdure.core.runs import RunNotFoundError, RunRow
+from perdure.files import File
 from perdure.testing.script import Compute, Reply, Script
 from perdure.testing.server import Recorded, ScriptedModel
 from perdure.tools.agents import Agent
@@ -81,28 +83,31 @@ async def play(
     by: str = "tester",
     strict: bool = True,
     within: float = 60.0,
+    files: Sequence[File | str | Path] = (),
 ) -> Played:
     """Run `agent` on `task`, with `script` for its model, to the run's end.
 
     `approve` stands for the person who decides, by the name of `by`. True approves the calls that ask, False rejects
     them; both answer nothing else. A function of the request answers anything: with a bool, a Choice, or a pair of one
-    of these and the reason (with Choice.HAPPENED: the result). None answers nothing, and what waits fails the test.
+    of these and the reason (with Choice.HAPPENED or ANSWER: the result). None answers nothing, and what waits fails the
+    test.
 
-    `within`: seconds, for the run alone. One play at a time: the model is found through the process's environment,
-    which is as before when this returns.
+    `files`: what the task is about; there is no store, so 256,000 bytes of them. `within`: seconds, for the run alone.
+    One play at a time: the model is found through the process's environment, which is as before when this returns.
 
     Raises:
         UnexpectedWaitError: something waits that `approve` does not answer.
         RefusedRequestError: the model refused a request; not with `strict=False`.
         PlayError: the run did not end `within` its time, or `approve` answered what cannot be answered so.
         ScriptError: the script is wrong.
+        FileError: a file is not taken.
         DevServerError, RuntimeError: no server came up; it is started once, from the main thread.
     """
     from perdure.testing.ground import ground  # Temporal, which other users of this package need not load
 
     with ScriptedModel(script) as model:
         async with ground(agent, model.env()) as runs:
-            run_id = (await runs.start(agent.name, task)).run_id
+            run_id = (await runs.start(agent.name, task, files=files)).run_id
             playing = _Playing(runs, model, run_id, approve, by, strict)
             outcome = await playing.to_its_end(within)
             traced = trace(await runs.events(run_id))
@@ -152,15 +157,15 @@ class _Playing:
     async def _decide(self, request: Request, row: RunRow) -> None:
         self.decided.add(request.id)
         choice, words = self._answer(request, row)
-        happened = choice is Choice.HAPPENED
+        worded = choice in WORDED
         decision = Decision(
             id=str(uuid.uuid4()),
             request=request.id,
             choice=choice,
             by=self.by,
             digest=request.digest,
-            reason="" if happened else words,
-            result=words if happened else "",
+            reason="" if worded else words,
+            result=words if worded else "",
         )
         with suppress(RunNotFoundError):  # it ended meanwhile
             await self.runs.decide(self.run_id, decision)

@@ -5,7 +5,8 @@ them: a digest, chained block by block, so that whatever changes also changes ev
 leaves entries, and where it looks for those of others, differs by vendor: `anthropic_cache.py`, `openai_cache.py`.
 
 Two things are not as they are there. Nothing expires by time, so that the same requests always cost the same; what was
-not used for longest is forgotten, when there is too much. And tokens are a fixed rule, four bytes of a block's JSON.
+not used for longest is forgotten, when there is too much. And tokens are a fixed rule: four bytes of a block's JSON,
+and for pictures and PDFs what `media.py` counts.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ _MOST_ENTRIES: Final = 50_000  # about 10 MB
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Something a model reads. `under` is what an entry depends on besides: role, settings."""
+    """Something a model reads. `under` is what an entry depends on besides: role, settings.
+
+    `size` is what it counts for in bytes, if that is not the length of its JSON: see perdure.testing.media.
+    """
 
     content: object
     under: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class PromptCache:
 
 def counted(prompt: Prompt) -> int:
     """The tokens of a whole prompt."""
-    return sum(len(to_json(block.content)) for block in prompt.blocks) // _BYTES_A_TOKEN
+    return sum(block.size or len(to_json(block.content)) for block in prompt.blocks) // _BYTES_A_TOKEN
 
 
 def _ends(key: str, prompt: Prompt) -> Iterator[tuple[bytes, int]]:
@@ -95,5 +100,5 @@ def _ends(key: str, prompt: Prompt) -> Iterator[tuple[bytes, int]]:
         content = to_json(block.content)
         row.update(block.under.encode())
         row.update(content)
-        size += len(content)
+        size += block.size or len(content)
         yield row.digest(), size // _BYTES_A_TOKEN

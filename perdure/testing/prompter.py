@@ -94,4 +94,5 @@ def _seen(asked: Asked, body: dict[str, Any], before: Callable[[], int]) -> Seen
         tools=asked.tools,
         body=body,
         asked=before,
+        files=asked.files,
     )

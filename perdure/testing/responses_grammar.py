@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
 from perdure.testing.schemas import schema_problem
 from perdure.testing.wire import NO_MARK, RefusalError, digest, mark_of, object_in, sealed, text_of
@@ -289,6 +290,9 @@ def _check_tools(body: dict[str, Any]) -> None:
 def _check_item(index: int, item: dict[str, Any], issued: set[str]) -> None:
     where = f"input[{index}]"
     kind = item_kind(item)
+    for key in ("content", "output") if kind in ("input_message", "function_call_output") else ():
+        for number, part in enumerate(item[key] if isinstance(item.get(key), list) else ()):
+            check_part(part, f"{where}.{key}[{number}]")
     if kind == "output_message" and not text_of(item["content"]).strip() and not _refusal_in(item):
         raise RefusalError(f"Invalid '{where}.content': an assistant message must say something.", param=where)
     if kind == "function_call" and not object_in(item["arguments"]):

@@ -12,10 +12,32 @@ decision that settled it::
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
 from uuid import uuid4
 
-from perdure.core.contracts import CHOICES, FINAL_STATES, Choice, Decision, Outcome, Request, RunState, Settled
-from perdure.core.runs import AlreadyDecidedError, DecisionRefusedError, RunNotFoundError, RunRow, Started
+from perdure.core.contracts import (
+    CHOICES,
+    FINAL_STATES,
+    Choice,
+    Course,
+    Decision,
+    Outcome,
+    Request,
+    RunState,
+    Settled,
+    Steer,
+    Steered,
+    Steering,
+)
+from perdure.core.runs import (
+    AlreadyDecidedError,
+    DecisionRefusedError,
+    RunNotFoundError,
+    RunRow,
+    Started,
+    SteeringRefusedError,
+)
+from perdure.files import File, checked
 from perdure.testing.histories import History
 from perdure.traces import events as e
 
@@ -44,11 +66,14 @@ class InMemoryRuns:
     async def workers(self) -> Sequence[str] | None:
         return self._workers
 
-    async def start(self, agent: str, task: str, *, run_id: str | None = None) -> Started:
+    async def start(
+        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+    ) -> Started:
+        given = [each if isinstance(each, File) else File.read(each) for each in files]
         run_id = run_id or f"{agent}-{uuid4().hex[:12]}"
         if run_id in self._histories:
             return Started(run_id, new=False)
-        self._histories[run_id] = history = History(run_id, agent, task)
+        self._histories[run_id] = history = History(run_id, agent, task, files=tuple(map(checked, given)))
         if agent in self._plays:
             self._playing[run_id] = self._plays[agent](history)
             self._go_on(run_id, None)
@@ -61,6 +86,9 @@ class InMemoryRuns:
                 playing.send(decision)  # type: ignore[arg-type]
             except StopIteration:
                 del self._playing[run_id]
+        self._tell()
+
+    def _tell(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -143,6 +171,25 @@ class InMemoryRuns:
         self._go_on(history.run_id, decision)
         return settled
 
+    async def steer(self, run_id: str, steering: Steering) -> Steered:
+        history = self._history(run_id)
+        if history.outcome:
+            raise SteeringRefusedError("the run has ended or is about to: nothing more is heard")
+        course = history.course
+        again = steering.id in course.known or (steering.steer is not Steer.SAY and _is_so(course, steering.steer))
+        if not again:
+            history.steer(steering)
+        self._tell()
+        word = steering.model_dump(include={"id", "steer", "by", "text"})
+        return Steered(**word, at=history.now, again=again)
+
+    async def retry(self, run_id: str, *, by: str, reason: str = "") -> None:
+        history = self._history(run_id)
+        if history.row().state is not RunState.FAILED:
+            raise SteeringRefusedError(f"run {run_id!r} has not failed: it is {history.row().state}")
+        history.retry(by, reason)
+        self._tell()
+
     async def cancel(self, run_id: str, *, reason: str = "") -> None:
         history = self._history(run_id)
         if history.outcome and history.outcome.state in FINAL_STATES:
@@ -154,3 +201,7 @@ class InMemoryRuns:
 
     def web_url(self, row: RunRow) -> str | None:
         return None
+
+
+def _is_so(course: Course, steer: Steer) -> bool:
+    return (course.paused is not None) == (steer is Steer.PAUSE)

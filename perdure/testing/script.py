@@ -257,13 +257,23 @@ def _said(part: Content) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A picture or PDF that a request carries. `name` is empty where the protocol has no place for one."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """What a request shows, for replies that are computed: `lambda seen: say(seen.observations[-1])`.
 
     `task` is the first user text; `observations` are the texts of all tool results in order, without the marks around
     them, `latest` those of the last message; `turn` counts the assistant's turns so far; `tools` are the names on offer
     now, none under `tool_choice: none`. `asked()` counts the different requests that came before at this place of the
-    conversation: ask it when the reply before was one that clients don't send back.
+    conversation: ask it when the reply before was one that clients don't send back. `files` are the pictures and PDFs
+    of the whole request, in order; text files are text.
     """
 
     model: str
@@ -274,6 +284,7 @@ class Seen:
     tools: Sequence[str]
     body: Mapping[str, Any]
     asked: Callable[[], int]
+    files: Sequence[SeenFile] = ()
 
 
 Reply: TypeAlias = Turn | Part | str | Sequence[Part]

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Final
@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from perdure.testing.anthropic_messages import AnthropicMessages
+from perdure.testing.media import seen_files
 from perdure.testing.openai_chat import OpenAIChat
 from perdure.testing.openai_responses import OpenAIResponses
 from perdure.testing.prompt_cache import PromptCache, Used
@@ -211,7 +212,7 @@ class ScriptedModel:
         try:
             key, body = self._admitted(dialect, request, raw)
             dialect.check(body, self._issued)
-            asked = told_in_text(dialect.ask(body), body)
+            asked = replace(told_in_text(dialect.ask(body), body), files=seen_files(body))
             script, number, turn = self._prompter.due(asked, body, raw)
             fault = self._prompter.fault(asked, script, number, turn)
             await asyncio.sleep(turn.seconds)

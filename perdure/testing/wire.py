@@ -16,8 +16,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from perdure.core.marking import unmarked
 from perdure.testing.prompt_cache import Prompt, Used
-from perdure.testing.script import Failed, Say, Turn
+from perdure.testing.script import Failed, Say, SeenFile, Turn
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
@@ -83,6 +84,7 @@ class Asked:
     tools: Sequence[str]
     observations: Sequence[str]
     latest: Sequence[str]
+    files: Sequence[SeenFile] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,22 @@ def text_of(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(text_of(part.get("text") or part.get("content")) for part in content if isinstance(part, dict))
     return ""
+
+
+def task_of(content: object) -> str:
+    """The first text of a user's message: what comes after it are files."""
+    return next(iter(_texts(content)), "")
+
+
+def observed(content: object) -> str:
+    """The texts of a tool's result, without the marks around them."""
+    return "\n".join(map(unmarked, _texts(content)))
+
+
+def _texts(content: object) -> list[str]:
+    if isinstance(content, list):
+        return [text for part in content if (text := text_of([part]))]
+    return [text_of(content)]
 
 
 def tokens(text: object) -> int:

@@ -16,6 +16,7 @@ from perdure.core import inert
 from perdure.core.contracts import AdmittedCall, Effect, Verdict
 from perdure.core.digests import of_bytes
 from perdure.tools import conditions
+from perdure.tools.builtin import question_of
 from perdure.tools.declare import Tool
 from perdure.tools.parameters import ArgumentsError
 
@@ -49,7 +50,9 @@ def admit(
     except ArgumentsError as error:
         return _refused(tool, index, id, name, given, _wrong(tool, error))
     verdict, reason = judge(tool, keywords)
-    return _call(tool, index, id, name, text, verdict, reason)
+    call = _call(tool, index, id, name, text, verdict, reason)
+    question = question_of(tool, keywords)
+    return call.model_copy(update={"question": question}) if question else call
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Verdict, str]:

@@ -13,7 +13,7 @@ from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
 from perdure.tools.budget import AgentError as AgentError
 from perdure.tools.budget import Budget as Budget
-from perdure.tools.builtin import calculator, clock
+from perdure.tools.builtin import ask_operator, calculator, clock
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.prices import Prices
@@ -44,6 +44,8 @@ class Agent:
         budget: what a run may spend.
         settings: what else the provider takes, by its own names: {"max_tokens": 4096}.
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
+        compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
+            that is done when the model finds the transcript too long.
         prices: of the model, where the vendor's list price is not known or not what you pay. They are the worker's: a
             new price counts from the next turn on, also in open runs.
 
@@ -58,6 +60,7 @@ class Agent:
     budget: Budget = field(default=Budget(), kw_only=True)
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
+    compact_at: int = field(default=0, kw_only=True)
     prices: Prices | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -68,6 +71,8 @@ class Agent:
             settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
         except (TypeError, ValueError) as error:
             raise AgentError(f"agent {self.name!r}: settings are sent as JSON, and these are not ({error}).") from None
+        if isinstance(self.compact_at, bool) or not isinstance(self.compact_at, int) or self.compact_at < 0:
+            raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
         object.__setattr__(self, "settings", MappingProxyType(settings))
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
 
@@ -96,6 +101,7 @@ class Agent:
         content: dict[str, Any] = {
             "turns": self.budget.turns,
             "stored": stored,
+            "compact_at": self.compact_at,
             "limits": self.budget.limits,
             "protocol": protocol,
             "model": model,
@@ -146,7 +152,7 @@ def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[T
 
 def that_reads_on(agent: Agent, outputs: Outputs) -> Agent:
     """The agent with `read_more`, if a tool of its own may return more than the model is shown."""
-    long = any(each not in (calculator, clock) for each in agent.tools)
+    long = any(each not in (ask_operator, calculator, clock) for each in agent.tools)
     return replace(agent, tools=(*agent.tools, outputs.reader)) if long else agent
 
 

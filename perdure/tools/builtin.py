@@ -1,8 +1,12 @@
-"""Tools that every agent may have: a calculator and a clock. `Agent(..., tools=[calculator, clock])`."""
+"""Tools that every agent may have: `Agent(..., tools=[calculator, clock, ask_operator])`.
+
+`ask_operator` is one in name only: no worker runs it. Admission records its call as a question, and the run puts that
+to a person.
+"""
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -13,7 +17,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field
 from simpleeval import EvalWithCompoundTypes, InvalidExpression  # type: ignore[import-untyped]
 
-from perdure.tools.declare import ToolError, tool
+from perdure.core.contracts import Question
+from perdure.tools.declare import Tool, ToolError, tool
 
 _LONGEST = 1_000  # characters of an expression
 _MOST_BITS = 10_000  # of a number on the way: about 3,000 digits
@@ -168,3 +173,32 @@ def clock(
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ToolError(f"there is no time zone {timezone[:60]!r}. Use an IANA name such as 'Europe/Berlin'.") from None
     return f"{now.isoformat(timespec='seconds')} ({now:%A}, {timezone})"
+
+
+# --- asking a person --------------------------------------------------------------------------------------------------
+
+_MOST_ASKED: Final = 1_000  # characters: a question stands in every list of what waits
+_MOST_CHOICES: Final = 20
+
+
+@tool(effect="read", timeout=10)
+def ask_operator(
+    question: Annotated[str, Field(min_length=1, max_length=_MOST_ASKED, description="With all that is needed.")],
+    choices: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+        Field(max_length=_MOST_CHOICES, description="What may be answered. Leave them out to be answered in words."),
+    ] = (),
+) -> str:
+    """Ask a person what no tool can tell: a missing fact, or a choice that is theirs. It may take days.
+
+    Do not ask whether you may make a call: calls that need a person's consent ask by themselves.
+    """
+    raise ToolError("only a run can put a question to an operator, and this one did not.")
+
+
+def question_of(asked: Tool, arguments: Mapping[str, Any]) -> Question | None:
+    """The question that a call puts to a person, if its tool is `ask_operator`, by whatever name."""
+    if asked.function is not ask_operator.function:
+        return None
+    choices = (choice.strip() for choice in arguments["choices"])
+    return Question(text=arguments["question"], choices=tuple(dict.fromkeys(filter(None, choices))))

@@ -16,17 +16,19 @@ import inspect
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from perdure.core.contracts import Effect, Ending, Observation
+from perdure.core.contracts import Effect, Ending, FileRef, Observation
 from perdure.core.digests import of_bytes, of_record
+from perdure.files import File
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError
 from perdure.tools.parameters import ArgumentsError, problems
-from perdure.tools.results import bounded, fits, shown, visible
+from perdure.tools.results import MOST_BYTES, bounded, fits, visible
+from perdure.tools.returned import Returned, returned
 
 MOST_ERROR: Final = 2_000  # characters of an error's text
 UNWINDING: Final = 2.0  # seconds a tool has for stopping once its time limit has passed
@@ -47,23 +49,25 @@ class RetryTool(Exception):
 
 
 @dataclass(frozen=True)
-class _Returned:
-    text: str
-    nothing: bool = False  # it returned None
-
-
-@dataclass(frozen=True)
 class _Raised:
     error: BaseException
 
 
-_Outcome = _Returned | _Raised
-
+_Outcome = Returned | _Raised
 
 Keep = Callable[[str], Awaitable[str]]  # keeps a whole text; the name that the model may read it by, or ""
+KeepFiles = Callable[[Sequence[File]], Awaitable[tuple[tuple[FileRef, ...], str]]]
 
 
-async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keep | None = None) -> Observation:
+@dataclass(frozen=True)
+class Keeping:
+    """How to keep what an observation cannot hold: long texts, and files; of those also what is to be said of them."""
+
+    text: Keep
+    files: KeepFiles | None = None
+
+
+async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keeping | None = None) -> Observation:
     """Run the tool on argument bytes, within its time limit.
 
     Cancelled from outside, it tells the tool and waits for it, up to the time limit. A result above the tool's limit is
@@ -84,14 +88,28 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keep | None
         keywords[tool.context] = ctx
     work = _in_thread(tool.function, keywords, tool.show) if _blocks(tool.function) else _in_task(tool, keywords)
     outcome, cancelled = await _settled(work, tool, ctx)
-    if isinstance(outcome, _Returned):
-        return await _ok(outcome.text, tool.limit, keep)
+    if isinstance(outcome, Returned):
+        return await _observed(outcome, tool.limit, keep)
     return _said(tool, outcome.error, last=cancelled or ctx.attempt >= tool.attempts, cancelled=cancelled)
 
 
-async def _ok(text: str, most: int, keep: Keep | None) -> Observation:
-    whole = "" if fits(text, most) else of_bytes(visible(text))[:32]
-    return observation(Ending.OK, await _within_limit(text, most, keep), whole=whole)
+async def _observed(outcome: Returned, most: int, keep: Keeping | None) -> Observation:
+    text = await _within_limit(outcome.text, most, keep.text if keep else None)
+    whole = "" if fits(outcome.text, most) else of_bytes(visible(outcome.text))[:32]
+    if not outcome.files:
+        return observation(Ending.OK, text, whole=whole)
+    files, note = await _kept(outcome.files, keep)
+    whole = of_bytes("\n".join((whole, *(file.sha256 for file in files))))[:32] if whole else ""
+    return observation(Ending.OK, bounded(text, MOST_BYTES - len(note.encode())) + note, files=files, whole=whole)
+
+
+async def _kept(files: Sequence[File], keep: Keeping | None) -> tuple[tuple[FileRef, ...], str]:
+    """What the history says of files, and what is said of those that are lost. Never raises: as `_within_limit`."""
+    if keep is not None and keep.files is not None:
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            async with asyncio.timeout(_KEEPING):
+                return await keep.files(files)
+    return (), "\n[... files not shown: they could not be kept ...]"
 
 
 async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
@@ -105,16 +123,20 @@ async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
     return bounded(text, most, name)
 
 
-def observation(ending: Ending, text: str, reason: str = "", whole: str = "") -> Observation:
+def observation(
+    ending: Ending, text: str, reason: str = "", files: tuple[FileRef, ...] = (), whole: str = ""
+) -> Observation:
     """An observation under its own digest. `text` and `reason` are bounded and made storable here.
 
     `whole` is the digest of what `text` was cut from.
     """
-    seen = Observation(digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)), whole=whole)
+    seen = Observation(
+        digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)), files=files, whole=whole
+    )
     return seen.model_copy(update={"digest": of_record(seen.model_dump(mode="json", exclude={"digest"}))})
 
 
-async def ask_probe(tool: Tool, ctx: ToolContext, keep: Keep | None = None) -> Observation | None:
+async def ask_probe(tool: Tool, ctx: ToolContext, keep: Keeping | None = None) -> Observation | None:
     """What the tool's probe says of a call whose answer was lost. Its result is shown as the tool's own would be.
 
     Returns:
@@ -135,7 +157,7 @@ async def ask_probe(tool: Tool, ctx: ToolContext, keep: Keep | None = None) -> O
         return None
     if answers[0] is NOT_DONE:
         return observation(Ending.ERROR, f"{tool.name} surely did not happen.", "the probe says it did not happen")
-    return await _ok(shown(answers[0], tool.show), tool.limit, keep)
+    return await _observed(returned(answers[0], tool.show), tool.limit, keep)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -153,9 +175,9 @@ def _in_task(tool: Tool, keywords: dict[str, Any]) -> "asyncio.Future[_Outcome]"
 
 async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
     try:
-        returned = tool.function(**keywords)
-        drawn = [each async for each in returned] if inspect.isasyncgen(returned) else await returned
-        return _Returned(shown(drawn, tool.show), drawn is None)
+        came = tool.function(**keywords)
+        drawn = [each async for each in came] if inspect.isasyncgen(came) else await came
+        return returned(drawn, tool.show)
     except BaseException as error:  # also a cancellation, SystemExit, KeyboardInterrupt: they end the tool, not us
         return _Raised(error)
 
@@ -163,7 +185,7 @@ async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> _Outcome:
 async def _framed(function: Callable[..., Awaitable[Any]], given: tuple[Any, ...], answers: list[Any]) -> _Outcome:
     try:
         answers.append(await function(*given))
-        return _Returned("")
+        return Returned("")
     except BaseException as error:
         return _Raised(error)
 
@@ -179,12 +201,12 @@ def _in_thread(
         if not work.done():
             work.set_result(outcome)
 
-    def called() -> _Returned:
-        returned = function(**keywords)
-        if inspect.iscoroutine(returned):
-            returned.close()
+    def called() -> Returned:
+        came = function(**keywords)
+        if inspect.iscoroutine(came):
+            came.close()
             raise TypeError("it returned a coroutine that it had not awaited. Declare the tool with `async def`")
-        return _Returned(shown(returned, show), returned is None)
+        return returned(came, show)
 
     def run() -> None:
         try:
@@ -207,7 +229,7 @@ async def _settled(work: "asyncio.Future[_Outcome]", tool: Tool, ctx: ToolContex
         listens = isinstance(work, asyncio.Task) or tool.context is not None
         cancelled = await _waited(work, UNWINDING if listens else 0, ctx) or cancelled
     outcome = _outcome(work, ctx)
-    if late and not isinstance(outcome, _Returned) and not isinstance(outcome.error, ToolError):
+    if late and not isinstance(outcome, Returned) and not isinstance(outcome.error, ToolError):
         outcome = _Raised(TimeoutError(f"no answer within {tool.timeout:g} s"))
     return outcome, cancelled
 
@@ -241,7 +263,7 @@ def _outcome(work: "asyncio.Future[_Outcome]", ctx: ToolContext) -> _Outcome:
         return _Raised(ToolError("cancelled before it began"))
     outcome = work.result()
     told = ctx.heeded or (isinstance(work, asyncio.Task) and work.cancelling() > 0)
-    return _Raised(asyncio.CancelledError()) if isinstance(outcome, _Returned) and outcome.nothing and told else outcome
+    return _Raised(asyncio.CancelledError()) if isinstance(outcome, Returned) and outcome.nothing and told else outcome
 
 
 # --- wording ----------------------------------------------------------------------------------------------------------

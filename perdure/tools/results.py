@@ -33,17 +33,23 @@ def shown(result: Any, show: Callable[[Any], Any] | None) -> str:
 
     The tool has acted when this is asked for: a projection that fails costs its brevity, never the result.
     """
+    value, note = projected(result, show)
+    return observe(value) + note
+
+
+def projected(result: Any, show: Callable[[Any], Any] | None) -> tuple[Any, str]:
+    """What a model is to see of a result, and a note if that is all of it in spite of the projection."""
     if show is None:
-        return observe(result)
+        return result, ""
     if isinstance(result, Iterator):
         result = _drawn(result)
     try:
-        projected = show(result)
+        value = show(result)
     except BaseException as error:  # also SystemExit: it would end the tool, which is done
-        return f"{observe(result)}\n[... shown whole: the tool's projection raised {type(error).__name__} ...]"
-    if projected is None and result is not None:
-        return f"{observe(result)}\n[... shown whole: the tool's projection returned nothing ...]"
-    return observe(projected)
+        return result, f"\n[... shown whole: the tool's projection raised {type(error).__name__} ...]"
+    if value is None and result is not None:
+        return result, "\n[... shown whole: the tool's projection returned nothing ...]"
+    return value, ""
 
 
 def observe(result: Any) -> str:

@@ -1,12 +1,12 @@
-"""Who was asked what, and who said what to it: requests and decisions, put together from a run's events."""
+"""Who was asked what, and who said what, asked or not: put together from a run's events."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from perdure.core.contracts import Checked, Request
+from perdure.core.contracts import CallModel, Checked, Request
 from perdure.traces import events as e
-from perdure.traces.shape import Asked, Ruling
+from perdure.traces.shape import Asked, Ruling, Spoken
 
 
 def asked(events: Sequence[e.Event], checks: Mapping[str, Checked]) -> tuple[Asked, ...]:
@@ -53,4 +53,31 @@ def _ruling(event: e.DecisionReceived, checked: Checked | None, answer: e.Decisi
         accepted=accepted,
         verified=checked.verified if checked else bool(settled and settled.verified),
         why_not=why_not or ("the same was decided before" if settled and settled.again else ""),
+    )
+
+
+def spoken(events: Sequence[e.Event], checks: Mapping[str, Checked], asks: Iterable[CallModel]) -> tuple[Spoken, ...]:
+    """What operators said without being asked, in order. `checks` goes by its id; a second word of an id is none."""
+    first: dict[str, e.SteeringReceived] = {}
+    for event in events:
+        if isinstance(event, e.SteeringReceived):
+            first.setdefault(event.steering.id, event)
+    heard = {ref.id: asked.turn for asked in asks for ref in asked.since if ref.kind == "note" and ref.id}
+    return tuple(_spoken(event, checks.get(id), heard.get(id)) for id, event in first.items())
+
+
+def _spoken(event: e.SteeringReceived, checked: Checked | None, turn: int | None) -> Spoken:
+    steering = event.steering
+    return Spoken(
+        id=steering.id,
+        steer=steering.steer,
+        by=steering.by,
+        text=steering.text,
+        at=event.at,
+        via=event.via,
+        client=event.by,
+        accepted=checked.accepted if checked else None,
+        verified=bool(checked and checked.verified),
+        why_not=checked.why if checked else "",
+        turn=turn,
     )

@@ -12,7 +12,8 @@ from typing import Any, Final
 import yaml
 
 from perdure.core import transcript
-from perdure.core.contracts import AdmittedCall, CallModel, Choice, RecordedTurn, Stop
+from perdure.core.contracts import WORDED, AdmittedCall, CallModel, RecordedTurn, Stop
+from perdure.core.files import heading
 from perdure.core.messages import Part, thoughts
 from perdure.core.transcript import Assistant, Entry, Heard, Record, Result, Retold, Task
 from perdure.providers.openai_client import observed
@@ -152,7 +153,7 @@ def _decisions(seen: Trace) -> Iterator[dict[str, Any]]:
     for asked in sorted(seen.all_asked, key=lambda each: each.request.since):
         if ruling := asked.settled:
             wanted = asked.request
-            words = ruling.result if ruling.choice is Choice.HAPPENED else ruling.reason
+            words = ruling.result if ruling.choice in WORDED else ruling.reason
             place = {"kind": wanted.kind.value, "turn": wanted.turn, "call": wanted.call}
             yield {**place, "choice": ruling.choice.value, **({"words": words} if words else {})}
 
@@ -162,8 +163,8 @@ def _decisions(seen: Trace) -> Iterator[dict[str, Any]]:
 
 def _messages(entry: Entry) -> list[dict[str, Any]]:
     match entry:
-        case Task(text):
-            return [{"role": "user", "content": text}]
+        case Task(text, files):
+            return [{"role": "user", "content": "\n".join((text, *map(heading, files)))}]
         case Assistant(turn):
             return _assistant(turn)
         case Retold(text, calls):

@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from perdure.core.contracts import FileRef
 from perdure.core.runs import RunRow
 from perdure.traces.shape import Asked, Trace
 from perdure.traces.stats import AgentStats
@@ -60,7 +61,8 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
 def plain(value: Any) -> Any:
     """Any value of a trace as JSON values."""
     if isinstance(value, BaseModel):
-        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        left_out = _CONTENT if isinstance(value, FileRef) else ()
+        return {name: plain(getattr(value, name)) for name in type(value).model_fields if name not in left_out}
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in _names(value)}
     if isinstance(value, datetime):
@@ -70,10 +72,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        left_out = _CONTENT if value.keys() >= _OF_FILE else ()
+        return {str(key): plain(each) for key, each in value.items() if key not in left_out}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value
+
+
+_CONTENT = ("data",)  # of a file: named, never shown
+_OF_FILE = {"media_type", "name", "sha256", "size"}
 
 
 def _names(value: Any) -> list[str]:

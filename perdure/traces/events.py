@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Decision, Settled, Standing, Start
+from perdure.core.contracts import CALL_MODEL, CallModel, Decision, Settled, Standing, Start, Steering
 from perdure.core.transcript import Record
 
 
@@ -92,6 +92,23 @@ class DecisionAnswered(Event):
 
 
 @dataclass(frozen=True)
+class SteeringReceived(Event):
+    """An operator's word reached the run; whether it counts is said by the activity that checks it."""
+
+    steering: Steering
+    via: str  # "update" | "signal"
+    by: str  # the client's identity, unverified
+
+
+@dataclass(frozen=True)
+class RunRetried(Event):
+    """An operator took the failed run on from here. `by` is unverified."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class CancelRequested(Event):
     by: str
     reason: str
@@ -128,4 +145,5 @@ def record(events: Sequence[Event]) -> Record:
         results=(carried.records if carried else {})
         | {e.activity_id: e.result for e in events if isinstance(e, ActivityCompleted)},
         carried=carried,
+        files=started.start.files,
     )

@@ -12,11 +12,14 @@ from perdure.core import inert
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     CHOICES,
     RUN_TOOL,
     AdmittedCall,
     Checked,
+    Choice,
     Ending,
+    FileRef,
     Observation,
     RecordedTurn,
     Request,
@@ -24,6 +27,7 @@ from perdure.core.contracts import (
     Stop,
     Verdict,
 )
+from perdure.core.files import listed
 from perdure.core.messages import thoughts
 from perdure.traces import clock, text
 from perdure.traces import events as e
@@ -72,6 +76,7 @@ class Narration:
                 start = event.start
                 yield from self._said(event, "run", f"{inert.line(event.run_id)} ({inert.line(start.agent)})", "title")
                 yield from self._said(event, "task", inert.block(start.task, self._limit))
+                yield from self._files(event, start.files)
             case e.ActivityScheduled():
                 yield from self._scheduling(event)
             case e.ActivityStarted(attempt=number) if number > 1 and self._is_news(event):
@@ -85,9 +90,16 @@ class Narration:
             case e.StandingChanged():
                 yield from self._standing(event)
             case e.DecisionReceived(decision=decision):
-                reason = f": {inert.line(decision.reason)}" if decision.reason else ""
+                told = decision.reason or decision.result
+                reason = f": {inert.line(told)}" if told else ""
                 words = f"{decision.choice} of {inert.line(decision.request)} by {inert.line(decision.by)}{reason}"
                 yield from self._said(event, "decided", words, "ask")
+            case e.SteeringReceived(steering=word):
+                told = f": {inert.block(word.text, self._limit)}" if word.text else ""
+                yield from self._said(event, text.SPOKEN[word.steer], f"by {inert.line(word.by)}{told}", "ask")
+            case e.RunRetried():
+                why = f": {inert.line(event.reason)}" if event.reason else ""
+                yield from self._said(event, "retried", f"by {inert.line(event.by)}{why}", "ask")
             case e.CancelRequested():
                 why = f": {inert.line(event.reason)}" if event.reason else ""
                 yield from self._said(event, "cancel", f"asked by {inert.line(event.by)}{why}", "warn")
@@ -118,7 +130,7 @@ class Narration:
         if event.activity == CALL_MODEL:
             yield from self._said(event, f"turn {asked.get('turn', '?')}", "thinking", "dim", "title")
             for ref in asked.get("since", ()):
-                if ref.get("kind") == "note":
+                if ref.get("kind") == "note" and not ref.get("id"):  # what an operator said is told as it comes
                     yield from self._said(event, "note", inert.block(ref.get("text", "")), "dim")
         elif event.activity == RUN_TOOL and (call := self._call(event)):
             again = event.activity_id.rpartition("r")[2].isdigit()
@@ -132,7 +144,7 @@ class Narration:
         took = clock.lasted((event.at - scheduled.at).total_seconds())
         if scheduled.activity == CALL_MODEL and (turn := read(RecordedTurn, event.result)):
             yield from self._thought(event, turn, took)
-        elif scheduled.activity == CHECK_DECISION:
+        elif scheduled.activity in (CHECK_DECISION, CHECK_STEERING):
             checked = read(Checked, event.result)
             if checked and not checked.accepted:
                 yield from self._said(event, "no", f"not accepted: {inert.line(checked.why)}", "warn", "warn")
@@ -160,10 +172,15 @@ class Narration:
         if seen.ending in (Ending.OK, Ending.ERROR):
             body = f"{self._name(event.activity_id)} ({took}): {inert.line(seen.text, self._limit)}"
             yield from self._said(event, seen.ending.value, body, tone=tone)
+            yield from self._files(event, seen.files)
         elif seen.ending is Ending.UNKNOWN:
             yield from self._said(
                 event, "unknown", f"{self._name(event.activity_id)}: {inert.line(seen.reason)}", tone=tone
             )
+
+    def _files(self, event: e.Event, files: tuple[FileRef, ...]) -> Iterator[Line]:
+        for file in files:
+            yield from self._said(event, "file", listed(file))
 
     def _standing(self, event: e.StandingChanged) -> Iterator[Line]:
         before, self.requests = self.requests, {request.id: request for request in event.standing.requests}
@@ -173,7 +190,10 @@ class Narration:
 
     def _waiting(self, event: e.Event, request: Request) -> Iterator[Line]:
         kind = "approval of" if request.kind is RequestKind.APPROVAL else request.kind.value
-        what = f"{kind} {inert.line(request.tool)}".rstrip()
+        what = kind if request.kind is RequestKind.QUESTION else f"{kind} {inert.line(request.tool)}".rstrip()
         yield from self._said(event, "waits", f"{what} — {inert.line(request.reason, self._limit)}", "ask", "ask")
+        call = self._calls.get((request.turn_id, request.call))
+        answers = call.question.choices if call and call.question else ()
         for choice in CHOICES[request.kind]:
-            yield from self._said(event, "", text.command(request.id, choice), "command")
+            for answer in (choice is Choice.ANSWER and answers) or ("",):
+                yield from self._said(event, "", text.command(request.id, choice, answer), "command")

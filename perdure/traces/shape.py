@@ -9,7 +9,21 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from perdure.core.contracts import Choice, Effect, Limits, Outcome, Request, RequestKind, RunState, Stop, Usage, Verdict
+from perdure.core.contracts import (
+    Choice,
+    Effect,
+    FileRef,
+    Limits,
+    Outcome,
+    Request,
+    RequestKind,
+    RunState,
+    Steer,
+    Steered,
+    Stop,
+    Usage,
+    Verdict,
+)
 from perdure.core.messages import Part
 from perdure.traces.figures import Figure
 
@@ -53,6 +67,26 @@ class Ruling:
 
 
 @dataclass(frozen=True)
+class Spoken:
+    """An operator's word to a run that did not ask. `accepted` is None while it is checked, or if it changed nothing.
+
+    `turn`: before which the model heard it; None while it has not, and of pauses.
+    """
+
+    id: str
+    steer: Steer
+    by: str
+    text: str
+    at: datetime
+    via: str  # "update" | "signal"
+    client: str  # what the client calls itself
+    accepted: bool | None = None
+    verified: bool = False
+    why_not: str = ""
+    turn: int | None = None
+
+
+@dataclass(frozen=True)
 class Asked:
     """A request to a person. `until` is when it was settled or withdrawn; None while it waits."""
 
@@ -88,6 +122,8 @@ class TracedCall:
     asked: tuple[Asked, ...] = ()
     executions: tuple[Execution, ...] = ()
     key: str = ""  # the idempotency key that the tool was given, once it was sent
+    files: tuple[FileRef, ...] = ()  # that the tool returned, as the model saw them
+    choices: tuple[str, ...] = ()  # of a question
 
     @property
     def attempts(self) -> int:
@@ -110,6 +146,7 @@ class TracedTurn:
     calls: tuple[TracedCall, ...]
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
+    said: tuple[Spoken, ...] = ()  # by operators, heard before it
     cost: Decimal | None = None  # US dollars; None: nobody knows, or the record is older than that
 
     @property
@@ -130,6 +167,15 @@ class Suspension:
 
 @dataclass(frozen=True)
 class Cancelling:
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Retried:
+    """A failed run was taken on from where it failed."""
+
     at: datetime
     by: str
     reason: str
@@ -162,8 +208,17 @@ class Trace:
     last: datetime  # of the newest event
     events: int
     turns_gone: int = 0  # the first ones, in segments that neither server nor store holds any more
+    files: tuple[FileRef, ...] = ()  # that the task is about
+    spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
+    paused: Steered | None = None
+    retried: tuple[Retried, ...] = ()
     limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
-    cost: Decimal | None = None  # US dollars, of all turns; None where that of one is
+    cost: Decimal | None = None  # US dollars, of all replies; None where nobody knows that of one
+
+    @property
+    def saw_files(self) -> bool:
+        """Whether the model saw what no text here holds."""
+        return bool(self.files) or any(call.files for turn in self.turns for call in turn.calls)
 
     @property
     def extended(self) -> bool:

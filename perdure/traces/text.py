@@ -9,11 +9,23 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, Limits, Outcome, RequestKind, RunState
+from perdure.core.contracts import (
+    CHOICES,
+    Choice,
+    Effect,
+    FileRef,
+    Limits,
+    Outcome,
+    RequestKind,
+    RunState,
+    Steer,
+    Steered,
+)
+from perdure.core.files import listed
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
-from perdure.traces.shape import Asked, Execution, Ruling, Trace, TracedCall, TracedTurn
+from perdure.traces.shape import Asked, Execution, Ruling, Spoken, Trace, TracedCall, TracedTurn
 from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
@@ -39,9 +51,11 @@ _MEANING: Final = {
     Choice.GIVE_UP: "nobody knows; the model is told exactly that",
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
+    Choice.ANSWER: "the model goes on with your words, and your name to them",
     Choice.EXTEND: "the run gets as much again of what is spent, and goes on",
     Choice.FINISH: "the model is asked once more, without tools, to answer with what it has",
 }
+_DECLINED: Final = "no answer is given; the model is told so, with your reason"
 
 
 def traced(trace: Trace, view: View) -> list[Line]:
@@ -92,6 +106,7 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     state = Span(trace.state.value, TONES.get(trace.state, "plain"))
     yield Line((Span(inert.line(trace.run_id), "title"), Span("  "), Span(inert.line(trace.agent)), Span("  "), state))
     yield from field("task", inert.block(trace.task))
+    yield from _files(trace.files)
     if trace.model:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
@@ -110,9 +125,36 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     if trace.cancelling:
         why = f": {inert.line(trace.cancelling.reason)}" if trace.cancelling.reason else ""
         yield from field("cancel", f"asked by {inert.line(trace.cancelling.by)} {view.stamp(trace.cancelling.at)}{why}")
+    for each in trace.retried:
+        why = f": {inert.line(each.reason)}" if each.reason else ""
+        yield from field("retried", f"by {inert.line(each.by)} (unverified), {view.stamp(each.at)}{why}", "ask")
+    if trace.paused:
+        why = f": {inert.line(trace.paused.text)}" if trace.paused.text else ""
+        yield from field("paused", f"by {_by(trace.paused)}, {view.stamp(trace.paused.at)}{why}", "warn", "warn")
+    for word in trace.spoken:
+        if word.turn is None and not (trace.paused and trace.paused.id == word.id):
+            yield from spoken(word, trace, view)
     for suspension in trace.suspensions:
         if not suspension.over:
             yield from suspended(suspension.message, suspension.worker)
+
+
+def spoken(word: Spoken, trace: Trace, view: View) -> Iterator[Line]:
+    """What an operator said, and what became of it."""
+    text = f": {inert.block(word.text, view.limit)}" if word.text else ""
+    became = ""
+    if word.accepted is False:
+        became = f" — not accepted: {inert.line(word.why_not)}"
+    elif word.steer is Steer.SAY and word.turn is None:
+        became = " — not heard: the run ended first" if trace.outcome else " — not heard yet"
+    yield from field(SPOKEN[word.steer], f"by {_by(word)}, {clock.stamp(word.at, view.zone)}{text}{became}", "ask")
+
+
+def _by(word: Spoken | Steered) -> str:
+    return f"{inert.line(word.by)} ({'verified' if word.verified else 'unverified'})"
+
+
+SPOKEN: Final = {Steer.SAY: "said", Steer.PAUSE: "paused", Steer.RESUME: "resumed"}
 
 
 def suspended(message: str, worker: str) -> Iterator[Line]:
@@ -135,6 +177,8 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
         f" · {spent(turn.usage, turn.cost)}" if turn.stop else ""
     )
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
+    for word in turn.said:
+        yield from spoken(word, trace, view)
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
@@ -188,6 +232,12 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
         yield from field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
         yield from field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+    yield from _files(call.files)
+
+
+def _files(files: Iterable[FileRef]) -> Iterator[Line]:
+    for file in files:
+        yield from field("file", listed(file))
 
 
 def sent(call: TracedCall, view: View) -> Iterator[Line]:
@@ -315,24 +365,31 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
     if heading:
         yield from field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
         yield from field("goal", inert.block(trace.task, view.limit))
+        yield from _files(trace.files)
         for part in trace.claims(wanted):
             if part.kind in ("thinking", "text"):
                 yield from field("claims", _cut(part.text, view), "claim")
     call = trace.call(wanted)
-    if call:
+    if call and wanted.kind is not RequestKind.QUESTION:
         yield from call_lines(call.tool, call.arguments, call.effect)
         yield from field("sha256", call.digest, "dim")
         yield from field("effect", f"{call.effect}: {_EFFECTS[call.effect]}", "dim")
         if wanted.kind is RequestKind.UNKNOWN:
             yield from sent(call, view)
-    yield from field("why", reason(wanted.reason), "ask")
+    label = "asks" if wanted.kind is RequestKind.QUESTION else "why"
+    yield from field(label, reason(wanted.reason), "ask")
     yield from field("since", f"{view.stamp(wanted.since)}; it waits without a limit")
     for ruling in asked.rulings:
         yield from field("said", ruled(ruling, asked, view), "dim")
     for choice in CHOICES[wanted.kind]:
-        yield from field(choice.value.replace("_", " "), _MEANING[choice], "dim")
+        declined = wanted.kind is RequestKind.QUESTION and choice is Choice.REJECT
+        yield from field(choice.value.replace("_", " "), _DECLINED if declined else _MEANING[choice], "dim")
+        answers = (call.choices if call else ()) if choice is Choice.ANSWER else ()
         if commands:
-            yield Line((Span(command(wanted.id, choice), "command"),), Span(""), 2, COLUMN)
+            for answer in answers or ("",):
+                yield Line((Span(command(wanted.id, choice, answer), "command"),), Span(""), 2, COLUMN)
+        elif answers:
+            yield from field("", ", ".join(map(inert.line, answers)))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -353,5 +410,7 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
     if trace.unsupported:
         figures = ", ".join(inert.line(figure.text) for figure in trace.unsupported)
         yield from field("unproven", f"in no observation and not in the task: {figures}", "warn", "warn")
+    elif trace.saw_files and outcome.state is RunState.ANSWERED:
+        yield from field("figures", "not looked for: files were read, and figures may stand in them", "dim")
     elif outcome.state is RunState.ANSWERED and trace.turns:
         yield from field("figures", "each stands in an observation or in the task", "dim")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
+    CHECK_STEERING,
     NEEDS_PERSON,
     NOT_RUN,
     PROBE_TOOL,
@@ -23,8 +24,10 @@ from perdure.core.contracts import (
     CallModel,
     CheckDecision,
     Checked,
+    CheckSteering,
     Choice,
     Ending,
+    FileRef,
     Observation,
     Opening,
     Outcome,
@@ -47,6 +50,7 @@ from perdure.traces.shape import (
     CallState,
     Cancelling,
     Execution,
+    Retried,
     Suspension,
     Trace,
     TracedCall,
@@ -89,6 +93,7 @@ class _Index:
         self.sent = {**self._inputs(RUN_TOOL, RunTool), **self._inputs(PROBE_TOOL, RunTool)}
         self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
         self.asked = asking.asked(events, self._checks())
+        self.spoken = asking.spoken(events, self._checked_words(), self.asks.values())
         self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
         by_call = [id for id in self.scheduled if id in self.sent]
         self.sent_for = _grouped(by_call, lambda id: (self.turn_of.get(self.sent[id].turn_id), self.sent[id].call))
@@ -129,6 +134,11 @@ class _Index:
         found = ((asked.decision.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
         return {decision_id: checked for decision_id, checked in found if checked}
 
+    def _checked_words(self) -> dict[str, Checked]:
+        checks = self._inputs(CHECK_STEERING, CheckSteering)
+        found = ((asked.steering.id, read(Checked, self.results.get(id))) for id, asked in checks.items())
+        return {steering_id: checked for steering_id, checked in found if checked}
+
     # --- turns and calls ----------------------------------------------------------------------------------------------
 
     def turns(self) -> tuple[TracedTurn, ...]:
@@ -146,7 +156,7 @@ class _Index:
             started=self.scheduled[ids[0]].at,
             ended=self._last(answered).ended,
             model=turn.model if turn else "",
-            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note"),
+            heard=tuple(ref.text for ref in self.asks[answered].since if ref.kind == "note" and not ref.id),
             claims=tuple(part for part in parts if part.kind != "call" or (turn and turn.stop is Stop.UNREAD)),
             stop=turn.stop if turn else None,
             answer=turn.answer if turn else "",
@@ -154,8 +164,14 @@ class _Index:
             calls=tuple(self._call(number, call) for call in turn.calls) if turn else (),
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
+            said=tuple(each for each in self.spoken if each.turn == number),
             cost=turn.cost if turn else None,
         )
+
+    def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
+        """What the sendings of a call brought besides text."""
+        found = (read(Observation, self.results.get(id)) for id in ids)
+        return tuple(file for seen in found if seen for file in seen.files)
 
     def _call(self, turn: int, call: AdmittedCall) -> TracedCall:
         asked = self.asked_at[(turn, call.index)]
@@ -174,9 +190,11 @@ class _Index:
             reason=call.reason,
             state=state,
             observation=observation,
+            files=self._files(ids),
             asked=asked,
             executions=self._all(ids),
             key=self.sent[ids[-1]].key if ids else "",
+            choices=call.question.choices if call.question else (),
         )
 
     def _end_of(
@@ -187,7 +205,12 @@ class _Index:
             return "refused", call.reason
         ruled = next((each.settled.choice for each in reversed(asked) if each.settled), None)
         ref = self.told.get(place)
-        if ref and ref.kind == "said" and call.verdict is Verdict.ASK and not (asked or ids):
+        if (
+            ref
+            and ref.kind == "said"
+            and not (ref.ok or asked or ids)
+            and (call.question or call.verdict is Verdict.ASK)
+        ):
             return "rejected", ref.text  # before, in this run: nobody was asked again
         if ref and ref.kind == "said":
             return _RULED.get(ruled, "ok" if ref.ok else "error"), ref.text
@@ -219,6 +242,8 @@ class _Index:
         cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
         observed = [call.observation for turn in turns for call in turn.calls if call.observation]
         answer = outcome.answer if outcome else ""
+        files = self.started.start.files
+        saw_files = bool(files) or any(call.files for turn in turns for call in turn.calls)
         return Trace(
             run_id=self.started.run_id,
             segment_id=self.segment_id,
@@ -237,14 +262,18 @@ class _Index:
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
-            unsupported=unsupported_figures(answer, [self.started.start.task, *observed]),
+            unsupported=() if saw_files else unsupported_figures(answer, [self.started.start.task, *observed]),
             suspensions=self._suspensions(),
             cancelling=cancelling,
             last=max(event.at for event in self.events),
             events=len(self.events),
             turns_gone=self.before.turn,
+            files=files,
+            spoken=self.spoken,
+            paused=self.standing.paused if outcome is None else None,
+            retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
             limits=opening.limits if opening else None,
-            cost=_sum(turns, self.before) if opening and opening.limits else None,
+            cost=(outcome.cost if outcome else _sum(turns, self.before)) if opening and opening.limits else None,
         )
 
     def _opening(self) -> Opening | None:
@@ -269,6 +298,8 @@ class _Index:
     def _standing_state(self, cancelling: Cancelling | None) -> RunState:
         if cancelling:
             return RunState.CANCELLING
+        if self.standing.paused:
+            return RunState.PAUSED
         if any(asked.until is None for asked in self.asked):
             return RunState.WAITING
         acting = any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
@@ -330,5 +361,6 @@ def _execution(scheduled: e.ActivityScheduled, parts: list[_Part]) -> Execution:
 _RULED: dict[Choice | None, CallState] = {
     Choice.REJECT: "rejected",
     Choice.HAPPENED: "ok",
+    Choice.ANSWER: "ok",
     Choice.GIVE_UP: "unknown",
 }

@@ -18,7 +18,7 @@ COLUMN: Final = 11
 TONES: Final[dict[str, Style]] = {
     **dict.fromkeys(("answered", "ok"), "ok"),
     **dict.fromkeys(("failed", "refused", "error", "unknown", "rejected", "not_run", "stuck"), "bad"),
-    **dict.fromkeys(("limited", "cancelled", "cancelling"), "warn"),
+    **dict.fromkeys(("limited", "cancelled", "cancelling", "paused"), "warn"),
     **dict.fromkeys(("waiting", "approval"), "ask"),
 }
 
@@ -82,8 +82,8 @@ _OUR_NAMES: Final = re.compile(
 )
 
 
-def command(request_id: str, choice: Choice) -> str:
-    """The command that makes this choice."""
+def command(request_id: str, choice: Choice, answer: str = "") -> str:
+    """The command that makes this choice. `answer`: to a question."""
     shown = quoted(request_id)
     match choice:
         case Choice.APPROVE:
@@ -92,5 +92,8 @@ def command(request_id: str, choice: Choice) -> str:
             return f"perdure reject {shown} --reason '...'"
         case Choice.HAPPENED:
             return f"perdure answer {shown} happened --result '...'"
+        case Choice.ANSWER:
+            words = shlex.quote(inert.line(answer)) if answer else "'...'"
+            return f"perdure answer {shown} {words}"
         case _:
             return f"perdure answer {shown} {choice}"

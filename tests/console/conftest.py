@@ -12,7 +12,7 @@ from perdure import Agent
 from perdure.console.desk import Desk, Finding, World
 from perdure.console.entry import app
 from perdure.console.port import RunsPort, UnreachableError
-from perdure.core.contracts import Choice, Decision, Effect, Request, RequestKind, RunState
+from perdure.core.contracts import Choice, Decision, Effect, Question, Request, RequestKind, RunState
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns, Play
 from perdure.tools import discovery
@@ -146,6 +146,18 @@ def lost_after(history: History) -> Play:
     yield history.ask(call=0, reason="activity Heartbeat timeout", kind=RequestKind.UNKNOWN, request_id="10570000")
 
 
+def asking(history: History) -> Play:
+    """Asks which account, and goes on with the answer."""
+    history.open()
+    question = Question(text="Which account?", choices=("first", "second"))
+    asked = {"question": question.text, "choices": list(question.choices)}
+    history.think("I ask.", calls=[call("ask_operator", asked, question=question)])
+    decision = yield history.ask(call=0, reason=question.text, kind=RequestKind.QUESTION, request_id="a5ced000")
+    history.say(0, f"an operator (ann) answers: {decision.result}", ok=True)
+    history.think(answer=f"From the {decision.result or 'none'}.")
+    history.end(answer=f"From the {decision.result or 'none'}.")
+
+
 def ending(state: RunState) -> Callable[[History], Play]:
     def play(history: History) -> Play:
         history.open()
@@ -156,7 +168,7 @@ def ending(state: RunState) -> Callable[[History], Play]:
 
 
 _DESKS: dict[str, Callable[[History], Play]] = {
-    each.__name__: each for each in (leave_desk, stuck, still_stuck, spent, lost, dropped_tool, lost_after)
+    each.__name__: each for each in (leave_desk, stuck, still_stuck, spent, lost, dropped_tool, lost_after, asking)
 }
 PLAYS = {**_DESKS, **{state.value: ending(state) for state in RunState}}
 

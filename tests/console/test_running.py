@@ -1,6 +1,7 @@
 """Starting and following runs: what goes to stdout, and what the exit code tells."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from perdure.console import exits
 from perdure.core.contracts import FINAL_STATES, RunState
 from perdure.testing.runs import InMemoryRuns
 from tests.console.conftest import PLAYS, Console
+from tests.samples import pdf, png
 
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
@@ -150,3 +152,49 @@ def test_a_run_without_a_worker_says_that_it_waits_for_one(
     assert (done.exit_code, done.stdout) == (exits.DONE, "leave-17\n")
     assert ("no worker is up: the run waits for one" in done.stderr) is told
     assert ("perdure worker FILE" in console("show", "leave-17").stderr) is told
+
+
+@pytest.fixture
+def invoice(tmp_path: Path) -> Path:
+    path = tmp_path / "invoice.pdf"
+    path.write_bytes(pdf())
+    return path
+
+
+@pytest.mark.parametrize("verb", ["run", "start"])
+def test_files_go_along_with_the_task(console: Console, invoice: Path, verb: str) -> None:
+    (invoice.parent / "scan.png").write_bytes(png())
+    words = ["--file", str(invoice), "--file", str(invoice.parent / "scan.png"), "--id", "pay-17"]
+    assert console(verb, "answered", "Pay this.", *words).exit_code == exits.DONE
+    shown = console("trace", "pay-17")
+    assert "invoice.pdf (application/pdf, " in shown.stdout
+    assert "scan.png (image/png, " in shown.stdout
+    told = json.loads(console("trace", "pay-17", "-o", "json").stdout)
+    assert [(file["name"], file["media_type"]) for file in told["files"]] == [
+        ("invoice.pdf", "application/pdf"),
+        ("scan.png", "image/png"),
+    ]
+
+
+def test_a_file_that_cannot_be_read_starts_nothing(console: Console, invoice: Path) -> None:
+    done = console("run", "answered", "Pay this.", "--file", str(invoice.with_name("none.pdf")), "--id", "pay-17")
+    assert done.exit_code == exits.NOT_FOUND
+    assert "none.pdf" in done.stderr
+    assert console("show", "pay-17").exit_code == exits.NOT_FOUND
+
+
+def test_a_file_that_no_model_takes_starts_nothing(console: Console, invoice: Path) -> None:
+    invoice.write_bytes(b"MZ" + b"\0" * 99)
+    done = console("run", "answered", "Pay this.", "--file", str(invoice), "--id", "pay-17")
+    assert done.exit_code == exits.USAGE
+    assert "Models take PDF" in done.stderr.replace("\n", " ")
+    assert console("show", "pay-17").exit_code == exits.NOT_FOUND
+
+
+def test_an_id_in_use_with_other_files_is_refused(console: Console, invoice: Path) -> None:
+    words = ["start", "answered", "Pay this.", "--id", "pay-17"]
+    console(*words, "--file", str(invoice))
+    assert console(*words, "--file", str(invoice)).exit_code == exits.DONE
+    other = console(*words)
+    assert other.exit_code == exits.NOT_TAKEN
+    assert "the files invoice.pdf" in other.stderr.replace("\n", " ")

@@ -16,6 +16,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 
 from perdure.core.contracts import AGENT_ATTRIBUTE
 from perdure.temporal.children import command_line
+from perdure.temporal.connect import client_store
 from perdure.temporal.embedded import DevServer, DevServerError, Running, StateHeldError, running
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
@@ -177,3 +178,22 @@ def test_only_the_main_thread_may_start_one(tmp_path: Path) -> None:
     thread.start()
     thread.join()
     assert "main thread" in str(raised)
+
+
+async def test_who_starts_runs_beside_it_finds_its_workers_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_STATE", str(tmp_path))
+    for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "PERDURE_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    assert client_store() is None
+    async with DevServer(tmp_path, fast=True, ui=False) as server:
+        found = client_store()
+        assert found is not None
+        assert found.url == str(tmp_path / "store")
+        monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
+        assert client_store() is None
+        monkeypatch.setenv("PERDURE_STORE", str(tmp_path / "other"))
+        named = client_store()
+        assert named is not None
+        assert named.url == str(tmp_path / "other")

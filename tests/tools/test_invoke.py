@@ -14,7 +14,7 @@ import pytest
 from perdure.core.contracts import Ending, Observation
 from perdure.core.digests import of_record
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError, tool
-from perdure.tools.invoke import Keep, RetryTool, ask_probe, invoke
+from perdure.tools.invoke import Keep, Keeping, RetryTool, ask_probe, invoke
 
 EFFECTS = ("read", "idempotent", "once")
 
@@ -379,7 +379,7 @@ async def test_a_long_result_is_handed_over_whole_before_it_is_cut() -> None:
         kept.append(text)
         return "act-1-0.1f9e03ab"
 
-    seen = await invoke(long_tool(), "{}", context(), keep)
+    seen = await invoke(long_tool(), "{}", context(), Keeping(keep))
     assert kept == [LONG]
     assert len(seen.text.encode()) <= 1_000
     assert 'read_more(observation="act-1-0.1f9e03ab", offset=600)' in seen.text
@@ -391,7 +391,7 @@ async def test_a_result_within_the_limit_is_not_kept() -> None:
     async def keep(text: str) -> str:
         raise AssertionError("nothing is cut")
 
-    assert (await invoke(long_tool(show=len), "{}", context(), keep)).text == str(len(LONG))
+    assert (await invoke(long_tool(show=len), "{}", context(), Keeping(keep))).text == str(len(LONG))
 
 
 async def failing(text: str) -> str:
@@ -408,7 +408,7 @@ async def test_a_store_in_trouble_costs_the_rest_and_never_the_outcome(
     keep: Keep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdure.tools.invoke._KEEPING", 0.05)
-    seen = await invoke(long_tool(), "{}", context(), keep)
+    seen = await invoke(long_tool(), "{}", context(), Keeping(keep))
     assert seen.ending is Ending.OK
     assert "bytes left out here ...]" in seen.text
 
@@ -420,7 +420,7 @@ async def test_a_cancel_while_the_store_keeps_a_result_does_not_lose_it() -> Non
         begun.set()
         return await hanging(text)
 
-    running = asyncio.ensure_future(invoke(long_tool(), "{}", context(), keep))
+    running = asyncio.ensure_future(invoke(long_tool(), "{}", context(), Keeping(keep)))
     await begun.wait()
     running.cancel()
     seen = await running

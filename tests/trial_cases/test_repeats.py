@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure import Budget, ToolError, tool
+from perdure import Budget, ToolError, ask_operator, tool
 from perdure.core.contracts import Choice, RunState
 from perdure.store import Store
 from perdure.testing import call, say
@@ -74,6 +74,17 @@ async def test_c47_an_operator_is_not_asked_again_about_what_was_rejected(stage,
         told = trace(await desk.runs.events(run_id))
         assert [asked.request.id for asked in told.all_asked] == [request.id]
         assert [call.state for turn in told.turns for call in turn.calls] == ["rejected"] * 4
+
+
+async def test_a_declined_question_is_not_asked_again(stage):
+    async with stage(forever("ask_operator", question="Which one?"), [ask_operator], budget=Budget(turns=40)) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await desk.decide(run_id, request, Choice.REJECT)
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.turns) == (RunState.LIMITED, 5)
+        assert all("declined to answer this very question before" in text for text in desk.texts()[1:])
+        assert len(trace(await desk.runs.events(run_id)).all_asked) == 1
 
 
 async def test_with_other_arguments_the_operator_is_asked(stage):

@@ -16,6 +16,7 @@ READ = {
     c.RUN_TOOL: (c.RunTool, c.Observed),
     c.PROBE_TOOL: (c.RunTool, c.Observed),
     c.CHECK_DECISION: (c.CheckDecision, c.Checked),
+    c.CHECK_STEERING: (c.CheckSteering, c.Checked),
     c.COMPACT_TRANSCRIPT: (c.CompactTranscript, c.Carried),
     c.EXPORT_SEGMENT: (c.ExportSegment, c.Exported),
 }
@@ -47,7 +48,7 @@ def test_every_call_function_speaks_of_one_activity():
 
 def test_the_run_serves_its_names():
     served = workflow._Definition.must_from_class(AgentRun)
-    assert (served.name, set(served.signals), set(served.updates)) == (c.RUN, {c.DECIDE}, {c.DECIDE})
+    assert (served.name, set(served.signals), set(served.updates)) == (c.RUN, {c.DECIDE, c.STEER}, {c.DECIDE, c.STEER})
     assert set(served.queries) <= {"__temporal_workflow_metadata", "__stack_trace"}
 
 

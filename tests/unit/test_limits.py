@@ -1,13 +1,27 @@
 """What a run may spend is a function of its state: no server is needed."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from perdure.core.contracts import CallModel, Limits, Opened, RunState, State, Stop, Turn, Usage
+from perdure.core.contracts import (
+    CallModel,
+    Carried,
+    Course,
+    Limits,
+    Opened,
+    RunState,
+    State,
+    Steer,
+    Steered,
+    Stop,
+    Turn,
+    Usage,
+)
 from perdure.core.limits import dollars, extended, finishing
-from perdure.core.loop import next_step, with_time, with_turn
-from perdure.core.steps import AskForMore, Finish, Think
+from perdure.core.loop import next_step, with_context, with_time, with_turn
+from perdure.core.steps import AskForMore, Finish, Hold, Think
 
 TOKENS = Usage(input=900, cached=300, output=100)
 
@@ -112,6 +126,22 @@ def test_an_operator_who_gives_more_lets_turns_without_a_price_be():
 
 def test_an_operator_who_gives_no_more_is_not_asked_again():
     assert limited(finishing(after(opened(tokens=10, money="0.10", ask=True)))).startswith("the budget of 10 tokens")
+
+
+def test_a_summary_of_old_turns_is_counted_too():
+    state = with_context(
+        after(opened(money="0.50")), Carried(digest="c", usage=TOKENS, cost=Decimal("0.30")), "compact-1"
+    )
+    assert limited(state) == "the budget of $0.50 is spent ($0.55 used)"
+    unpriced = with_context(after(opened(money="9")), Carried(digest="c", usage=TOKENS), "compact-1")
+    assert "nobody knows what 1 turn cost" in limited(unpriced)
+    assert asked(with_context(after(opened(money="0.50")), Carried(digest="c"), "compact-1")).tools
+
+
+def test_a_paused_run_asks_nobody_for_more():
+    word = Steered(id="w", steer=Steer.PAUSE, by="ann", at=datetime(2026, 11, 30, tzinfo=UTC))
+    state = after(opened(tokens=10, ask=True)).model_copy(update={"course": Course(paused=word)})
+    assert isinstance(next_step("desk", "do it", state), Hold)
 
 
 def test_a_state_with_all_of_it_survives_a_pass_through_json():

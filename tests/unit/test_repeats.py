@@ -1,9 +1,25 @@
 """Going round in circles: what counts as a repeat, when it is told, when it ends the run."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from perdure.core.contracts import Call, CallModel, Limits, Opened, Ref, RunState, State, Stop, Turn, Verdict
-from perdure.core.loop import next_step, with_observation, with_turn
+from perdure.core.contracts import (
+    Call,
+    CallModel,
+    Carried,
+    Course,
+    Limits,
+    Opened,
+    Ref,
+    RunState,
+    State,
+    Steer,
+    Steered,
+    Stop,
+    Turn,
+    Verdict,
+)
+from perdure.core.loop import next_step, with_context, with_observation, with_turn
 from perdure.core.repeats import was_rejected
 from perdure.core.steps import Finish, Think
 
@@ -150,3 +166,36 @@ def test_what_is_kept_is_bounded():
     assert len(state.seen) <= 40
     assert len(state.rejected) == 100
     assert State.model_validate_json(state.model_dump_json()) == state
+
+
+def test_what_an_operator_says_lifts_rejections_and_begins_anew():
+    send = call("send", verdict=Verdict.ASK)
+    state = after(played(fresh(), [FIND], [FIND]), (send, "no"), rejected=True)
+    assert was_rejected(state, send)
+    word = Steered(id="w", steer=Steer.SAY, by="ann", text="do send it", at=datetime(2026, 11, 30, tzinfo=UTC))
+    state = after(state.model_copy(update={"course": Course(unheard=(word,))}), FIND)
+    assert not was_rejected(state, send)
+    assert notes(state.model_copy(update={"course": Course()})) == []
+
+
+def test_a_run_that_was_just_told_what_to_do_is_not_stopped_first():
+    state = played(fresh(), *[[FIND]] * 4)
+    word = Steered(id="w", steer=Steer.SAY, by="ann", text="look in the attic", at=datetime(2026, 11, 30, tzinfo=UTC))
+    assert not question(state).tools
+    assert question(state.model_copy(update={"course": Course(unheard=(word,))})).tools
+
+
+def test_a_last_turn_has_its_reason_also_if_an_operator_spoke_meanwhile():
+    state = played(fresh(), *[[FIND]] * 4)
+    asked = question(state)
+    word = Steered(id="w", steer=Steer.SAY, by="ann", text="wait", at=datetime(2026, 11, 30, tzinfo=UTC))
+    state = state.model_copy(update={"course": Course(unheard=(word,))})
+    step = next_step("desk", "do it", with_turn(state, "think-5", asked, Turn(digest="t", stop=Stop.BLANK)))
+    assert isinstance(step, Finish)
+    assert step.outcome.reason.startswith("it repeated itself")
+
+
+def test_what_was_cleared_from_the_transcript_may_be_asked_for_again():
+    state = with_context(played(fresh(), [FIND], [FIND]), Carried(digest="c"), "compact-1")
+    assert notes(after(state, FIND)) == []
+    assert len(notes(after(with_context(played(fresh(), [FIND], [FIND]), Carried(digest="c")), FIND))) == 1

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from perdure import tool
-from perdure.core.contracts import CallModel, Choice, Opening
+from perdure.core.contracts import CallModel, Choice, FileRef, Opening
 from perdure.providers.registry import provider
 from perdure.temporal.connect import connect
 from perdure.temporal.history import Decoder
@@ -52,6 +52,10 @@ def _encoder(opening: Opening) -> Encode:
     return provider(opening.protocol).encode
 
 
+async def no_files(file: FileRef) -> FileRef:
+    raise AssertionError(f"there are none, and {file} is asked for")
+
+
 async def _waiting(desk: Stage) -> tuple[str, Callable[[Client, Journal], Any]]:
     """A run that waits, and how a journal whose agent has changed since comes to its conversation."""
     run_id = await desk.start()
@@ -62,7 +66,7 @@ async def _waiting(desk: Stage) -> tuple[str, Callable[[Client, Journal], Any]]:
 
     async def read(client: Client, journal: Journal) -> Conversation:
         wanted = CallModel.model_validate(latest.input).model_copy(update={"task": ""})  # so it has to read
-        return await journal.conversation(client, segment, latest.activity_id, wanted, changed, _encoder)
+        return await journal.conversation(client, segment, latest.activity_id, wanted, changed, _encoder, no_files)
 
     return run_id, read
 
