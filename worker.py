@@ -100,7 +100,7 @@ async def main(specs: Sequence[str] = ()) -> int:
     compile_ahead()
     try:
         agents, key, store = load(specs), grant_key(state_folder()), store_from_env()
-        await asyncio.to_thread(warm, {agent.protocol for agent in agents.values()})
+        await asyncio.to_thread(warm, {each for agent in agents.values() for each in agent.protocols})
         client = await connect(identity=identity(agents))
         await ensure_search_attributes(client)
     except (AgentLoadError, SearchAttributesMissingError, StoreError, UnreachableError, ValueError) as error:

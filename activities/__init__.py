@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from activities.compaction import Compactions
+from activities.critic import Critics
 from activities.decision import Decisions
 from activities.export import Exports
 from activities.model import Models
@@ -42,4 +43,5 @@ def activities(
         decisions.check_steering,
         Compactions(agents, journal).compact_transcript,
         Exports(store).export_segment,
+        Critics(agents, journal).ask_critic,
     ]

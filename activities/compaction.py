@@ -1,20 +1,22 @@
 """Compacting: what a run goes on with when its transcript, or its history, has grown too long."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.costs import cost
+from activities.costs import cost, refuse_unpriced
 from activities.own import heartbeating, recorded, segment
 from perdure import Agent
 from perdure.core.compaction import Told, as_text, compacted, size_of
 from perdure.core.contracts import (
     COMPACT_TRANSCRIPT,
     TRANSCRIPT_MISMATCH,
+    AskCritic,
     Carried,
     CompactTranscript,
     Opening,
@@ -26,6 +28,7 @@ from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, 
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Journal
+from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
 
@@ -50,12 +53,13 @@ class Compactions:
         async with heartbeating():
             record = await self.journal.whole(activity.client(), segment())
             try:
-                offered, said = _transcript(record, asked)
+                offered, said = transcript(record, asked)
                 records = _records(record, asked.since) if asked.carry else {}
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
-            reply = await _summary(offered, small.gone)
+            agent = self.agents.get(asked.agent)
+            reply = await _summary(agent, offered, small.gone)
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))
         carried = Carried(
             digest="",
@@ -63,7 +67,7 @@ class Compactions:
             entries=stored(small.told(reply.answer if reply else "")),
             records=records,
             usage=reply.usage if reply else Usage(),
-            cost=cost(self.agents.get(asked.agent), offered, reply) if reply and offered else None,
+            cost=reply.cost if reply else Decimal(0),
         )
         return recorded(self.journal, carried)
 
@@ -73,7 +77,7 @@ def _most(said: Sequence[Entry], asked: CompactTranscript) -> int:
     return min(size, _MOST_CARRIED if asked.carry else _MOST_RECORDED)
 
 
-def _transcript(record: Record, asked: CompactTranscript) -> tuple[Opening | None, Sequence[Entry]]:
+def transcript(record: Record, asked: CompactTranscript | AskCritic) -> tuple[Opening | None, Sequence[Entry]]:
     """What the model has seen so far, and what it was offered.
 
     Raises:
@@ -94,10 +98,10 @@ def _transcript(record: Record, asked: CompactTranscript) -> tuple[Opening | Non
 
 
 def _records(record: Record, since: Sequence[Ref]) -> dict[str, Any]:
-    return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation")}
+    return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation", "critique")}
 
 
-async def _summary(offered: Opening | None, gone: Sequence[Told]) -> Reply | None:
+async def _summary(agent: Agent | None, offered: Opening | None, gone: Sequence[Told]) -> Reply | None:
     """The model's own words for turns that go; none if it gives none, for a note says the essential anyway."""
     if offered is None or not gone:
         return None
@@ -106,13 +110,15 @@ async def _summary(offered: Opening | None, gone: Sequence[Told]) -> Reply | Non
             "protocol": offered.protocol.removeprefix(TEXT_MODE),
             "system": _SUMMARISE,
             "tools": (),
+            "settings": without_form(offered.settings),
         }
     )
     vendor = provider(asking.protocol)
     try:
+        refuse_unpriced(agent, offered)
         messages = vendor.encode([Task(as_text(gone, _MOST_SUMMARISED))])
         reply = vendor.read(await vendor.post(vendor.body(asking, messages, tools=True)), asking)
     except ModelError as error:
         log.warning("summary", run=segment().workflow_id, kind=error.kind, why=error.message)
         return None
-    return reply
+    return replace(reply, cost=cost(agent, offered, reply))

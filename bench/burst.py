@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable
 
 from bench.floor import TASK_QUEUE, Floor
-from bench.ground import Ground, ground, peak_mb, progress, task
+from bench.ground import Ground, cpu_ms, ground, peak_mb, progress, task
 
 
 async def main(runs: int, steps: int, size: int, rounds: int) -> dict[str, float]:
@@ -21,10 +21,12 @@ async def main(runs: int, steps: int, size: int, rounds: int) -> dict[str, float
         await _ours(on, 2, 1, size)
         await _floor(on, 2, 1)
         ours, floors = [], []
+        spent = {on.worker: -cpu_ms(on.worker), on.floor: -cpu_ms(on.floor)}
         for number in range(rounds):
             floors.append(await _floor(on, runs, steps))
             ours.append(await _ours(on, runs, steps, size))
             progress(f"round {number + 1} of {rounds}: {ours[-1]:.1f} runs a second, floor {floors[-1]:.1f}")
+        spent = {pid: (before + cpu_ms(pid)) / runs / rounds for pid, before in spent.items()}
         return {
             "runs": runs,
             "steps": steps,
@@ -32,6 +34,8 @@ async def main(runs: int, steps: int, size: int, rounds: int) -> dict[str, float
             "finished": runs * rounds,
             "runs_per_s": round(max(ours), 2),
             "floor_runs_per_s": round(max(floors), 2),
+            "worker_cpu_ms_per_run": round(spent[on.worker], 1),
+            "floor_worker_cpu_ms_per_run": round(spent[on.floor], 1),
             "worker_peak_mb": round(peak_mb(on.worker)),
             "floor_worker_peak_mb": round(peak_mb(on.floor)),
             "rounds": rounds,

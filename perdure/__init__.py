@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perdure.tools.builtin import ask_operator as ask_operator
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
+    from perdure.tools.critics import Critic as Critic
     from perdure.tools.declare import NOT_DONE as NOT_DONE
     from perdure.tools.declare import UNSURE as UNSURE
     from perdure.tools.declare import Tool as Tool
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.tools.declare import ToolError as ToolError
     from perdure.tools.declare import tool as tool
     from perdure.tools.declare import tools_of as tools_of
+    from perdure.tools.models import Model as Model
     from perdure.tools.prices import Prices as Prices
 
 __version__ = "0.1.0"
@@ -34,8 +36,10 @@ _ROOMS = {  # name -> the module that defines it
     "ask_operator": "perdure.tools.builtin",
     "calculator": "perdure.tools.builtin",
     "clock": "perdure.tools.builtin",
+    "Critic": "perdure.tools.critics",
     "Effect": "perdure.core.contracts",
     "File": "perdure.files",
+    "Model": "perdure.tools.models",
     "Prices": "perdure.tools.prices",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
@@ -50,8 +54,10 @@ __all__ = [
     "UNSURE",
     "Agent",
     "Budget",
+    "Critic",
     "Effect",
     "File",
+    "Model",
     "Prices",
     "Runs",
     "Tool",

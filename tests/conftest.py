@@ -104,9 +104,15 @@ class Stage:
         if serving:
             await serving.__aexit__(None, None, None)
 
-    async def start(self, task: str = "do it", run_id: str | None = None, files: Sequence[Any] = ()) -> str:
+    async def start(
+        self,
+        task: str = "do it",
+        run_id: str | None = None,
+        files: Sequence[Any] = (),
+        tools: Sequence[str] | None = None,
+    ) -> str:
         run_id = run_id or f"run-{uuid.uuid4().hex[:12]}"
-        started = await self.runs.start(self.agent.name, task, run_id=run_id, files=files)
+        started = await self.runs.start(self.agent.name, task, run_id=run_id, files=files, tools=tools)
         self.started.append(started.run_id)
         return started.run_id
 
@@ -230,7 +236,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
             **settings,
         )
         async with AsyncExitStack() as stack:
-            model = stack.enter_context(ScriptedModel(script if isinstance(script, Script) else Script(script)))
+            scripts = script if isinstance(script, tuple) else (script,)  # a tuple is one for each model
+            made = [each if isinstance(each, Script) else Script(each) for each in scripts]
+            model = stack.enter_context(ScriptedModel(*made))
             for name, value in model.env().items():
                 monkeypatch.setenv(name, value)
             client = await connect()

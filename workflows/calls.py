@@ -1,7 +1,7 @@
 """The workflow's only door to the world: one typed function per activity, with how long it may take and how often.
 
-Activity ids are explicit, since records are found by them: `think-7`, `act-7-0`, `probe-7-0`, `check-3-...`.
-What is run again at a person's word gets a new one: `act-7-0r1`.
+Activity ids are explicit, since records are found by them: `think-7`, `act-7-0`, `probe-7-0`, `critic-7`,
+`check-3-...`. What is run again at a person's word gets a new one: `act-7-0r1`.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 from perdure.core.contracts import (
+    ASK_CRITIC,
     CALL_MODEL,
     CHECK_DECISION,
     CHECK_STEERING,
@@ -20,6 +21,7 @@ from perdure.core.contracts import (
     EXPORT_SEGMENT,
     PROBE_TOOL,
     RUN_TOOL,
+    AskCritic,
     Call,
     CallModel,
     Carried,
@@ -31,6 +33,7 @@ from perdure.core.contracts import (
     Exported,
     ExportSegment,
     Observed,
+    Reviewed,
     RunTool,
     Turn,
 )
@@ -75,6 +78,20 @@ async def call_model(asked: CallModel, activity_id: str) -> Turn:
         retry_policy=_MODEL_TROUBLE,
     )
     return await _ended(thinking)
+
+
+async def ask_critic(asked: AskCritic, activity_id: str) -> Reviewed:
+    reviewing = workflow.start_activity(
+        ASK_CRITIC,
+        asked,
+        result_type=Reviewed,
+        activity_id=activity_id,
+        summary=f"turn {asked.turn}: critic, after {asked.occasion}",
+        start_to_close_timeout=_SLOWEST_MODEL,
+        heartbeat_timeout=_LOST_WORKER,
+        retry_policy=_MODEL_TROUBLE,
+    )
+    return await _ended(reviewing)
 
 
 async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:

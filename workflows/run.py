@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from perdure.core.contracts import (
     STEER,
     TOO_LONG,
     WAITING_PREFIX,
+    AskCritic,
     Call,
     CallModel,
     Choice,
@@ -30,6 +32,7 @@ from perdure.core.contracts import (
     Outcome,
     Request,
     RequestKind,
+    Reviewed,
     RunState,
     Sent,
     Settled,
@@ -49,12 +52,13 @@ from perdure.core.loop import (
     uncompacted,
     unsettled,
     with_context,
+    with_critique,
     with_observation,
     with_time,
     with_turn,
 )
 from perdure.core.repeats import was_rejected
-from perdure.core.steps import Act, AskForMore, Compact, Finish, Hold, RollOver, Think
+from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
@@ -106,13 +110,17 @@ class AgentRun:
         while True:
             workflow.set_current_details(self._details())
             await self._helm.checked()
-            self._state = with_time(self._helm.into(self._state), self._worked())
+            self._state = self._helm.into(self._state)
+            if self._doing is None:  # or a new segment might find another step due than the one that is being taken
+                self._state = with_time(self._state, self._worked())
             is_long = self._may_roll_over()
-            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files):
+            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files, only=start.tools):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
                     await self._do(partial(self._act, start.agent, todo))
+                case Criticise(question):
+                    await self._do(partial(self._criticise, question))
                 case AskForMore(why):
                     await self._do(partial(self._ask_for_more, why))
                 case Compact(asked):
@@ -177,6 +185,28 @@ class AgentRun:
         else:
             self._state = with_context(self._state, carried, activity_id)
 
+    async def _criticise(self, asked: AskCritic) -> None:
+        """Ask the critic, until it says something. The work may be too long for it: then it has nothing to say."""
+        if carried := self._gate.carried(asked.turn):
+            await self._gate.mended(carried)
+        while True:
+            self._gate.refuse_when_closed()
+            tries = self._state.tries
+            activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
+            try:
+                seen = await calls.ask_critic(asked, activity_id)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                self._state = self._state.model_copy(update={"tries": tries + 1})
+                if kind(error) != TOO_LONG:
+                    await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+                    continue
+                seen = Reviewed(digest="", told=False, cost=Decimal(0))
+            await self._helm.checked()
+            self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
+            return
+
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
         self._settling = {}
@@ -209,8 +239,6 @@ class AgentRun:
 
     async def _ask_for_more(self, why: str) -> None:
         turn = self._state.turn + 1
-        if (carried := self._gate.carried(turn)) and carried.kind is RequestKind.STUCK:
-            await self._gate.mended(carried)  # the segment before had already asked the model
         ruling = await self._gate.ask(request_for(RequestKind.LIMIT, why, turn=turn))
         self._state = extended(self._state) if ruling.choice is Choice.EXTEND else finishing(self._state)
 

@@ -135,14 +135,18 @@ def _warnings(agent: Agent) -> Iterator[Line]:
 
 def _warned(agent: Agent) -> list[str]:
     """What makes its tools hard to use, and what will keep its runs from going on."""
-    protocol, model = agent.protocol, agent.opening().model
-    if agent.budget.money is None or agent.prices or listed(protocol, model):
+    if agent.budget.money is None:
         return lint(agent)
-    unpriced = (
-        f"a budget of money, and nobody knows what {model!r} costs: its runs will be stuck. Give the agent "
-        "prices=Prices(input=..., output=...)."
+    opening = agent.opening()
+    asked = [opening, *opening.fallbacks, *([opening.critic] if opening.critic else [])]
+    models = dict.fromkeys((each.protocol, each.model) for each in asked)
+    unpriced = [
+        model for protocol, model in models if not (agent.prices_of(protocol, model) or listed(protocol, model))
+    ]
+    told = (
+        "a budget of money, and nobody knows what {!r} costs: it is not asked. Give the agent prices=...; see Prices."
     )
-    return [*lint(agent), unpriced]
+    return [*lint(agent), *map(told.format, unpriced)]
 
 
 def _whole(agent: Agent) -> Iterator[Line]:
@@ -151,6 +155,11 @@ def _whole(agent: Agent) -> Iterator[Line]:
     yield from said("prompt", inert.block(opening.system), indent=2, hang=11)
     if opening.settings:
         yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
+    if opening.critic:
+        yield from said("critic", inert.block(opening.critic.system), indent=2, hang=11)
+    for model in agent.models[1:]:
+        settings = f"  {json.dumps(model.sent(agent.effort), ensure_ascii=False)}" if model.sent(agent.effort) else ""
+        yield from said("then", inert.line(f"{model.name}{settings}"), indent=2, hang=11)
     for spec in opening.tools:
         yield BLANK
         strict = "  enforced by the vendor" if spec.strict else ""
@@ -245,15 +254,23 @@ def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:
 
 def _wanted(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Sequence[str]]]:
     """Each protocol that these agents speak, and the variables that may hold a key for it."""
-    for protocol in dict.fromkeys(agent.protocol for agent in agents.values()):
+    for protocol in dict.fromkeys(protocol for agent in agents.values() for protocol in _spoken(agent)):
         yield protocol, _KEYS.get(protocol.removeprefix(TEXT_MODE), ())
+
+
+def _spoken(agent: Agent) -> Sequence[str]:
+    """The protocols that its runs speak: its models', and its critic's."""
+    critic = agent.opening().critic
+    known = {protocol.removeprefix(TEXT_MODE) for protocol in agent.protocols}
+    other = critic.protocol if critic and critic.protocol not in known else ""
+    return [each for each in (*agent.protocols, other) if each]
 
 
 def _keyless(agents: Mapping[str, Agent]) -> Iterator[Line]:
     """What a worker started from here would lack."""
     for protocol, keys in _wanted(agents):
         if keys and not any(os.environ.get(key) for key in keys):
-            names = ", ".join(inert.line(agent.name) for agent in agents.values() if agent.protocol == protocol)
+            names = ", ".join(inert.line(agent.name) for agent in agents.values() if protocol in _spoken(agent))
             told = f"{keys[0]} is not set: runs of {names} will be stuck. Set it, or play a model from a script:"
             yield Line((Span(told),), Span("warning", "warn"), 2, 11)
             yield Line((Span("perdure model --help", "command"),), Span(""), 2, 11)

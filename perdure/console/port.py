@@ -43,7 +43,13 @@ class RunsPort(Protocol):
         ...
 
     async def start(
-        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+        self,
+        agent: str,
+        task: str,
+        *,
+        run_id: str | None = None,
+        files: Sequence[File | str | Path] = (),
+        tools: Sequence[str] | None = None,
     ) -> Started: ...
     async def list(
         self, *, state: RunState | None = None, agent: str | None = None, limit: int = 50

@@ -192,7 +192,7 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
         return exits.DONE
     if output is not Output.TEXT:
         waiting = [document.request(seen, asked) for asked in seen.waiting]
-        more = {"task": seen.task, "answer": _answer(seen), "waiting": waiting}
+        more = {"task": seen.task, "answer": document.answer(seen), "waiting": waiting}
         at.screen.data([document.row(row) | more], output, one=True)
         return exits.DONE
     at.screen.show(text.summary(seen, view))
@@ -202,10 +202,6 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
     if row.state not in FINAL_STATES and (there := await runs.workers()) is not None and not there:
         at.screen.hint("no worker is up: the run waits for one:", text.next_command("worker FILE"))
     return exits.DONE
-
-
-def _answer(seen: Trace) -> str:
-    return seen.outcome.answer if seen.outcome else ""
 
 
 async def _found(runs: RunsPort, name: str) -> tuple[RunRow, str]:

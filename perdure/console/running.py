@@ -42,6 +42,10 @@ FileOption = Annotated[
         "--file", help="A file that the task is about: PDF, PNG, JPEG, GIF, WebP or text. Repeat it for several."
     ),
 ]
+ToolsOption = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Of the agent's tools, those that this run may have; '' for none. Default: all."),
+]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds to follow it; the run goes on.")]
 PromptOption = Annotated[bool, typer.Option("--prompt/--no-prompt", help="Ask at a terminal when something waits.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Approve every call by yourself, through the same decide.")]
@@ -57,6 +61,7 @@ def run(
     agent: AgentArgument,
     task: TaskArgument,
     run_id: IdOption = None,
+    tools: ToolsOption = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end, or only start it.")] = True,
     timeout: TimeoutOption = None,
     prompt: PromptOption = True,
@@ -69,10 +74,12 @@ def run(
     \b
     perdure run leave-desk 'Book me 3 days from 14 December'
     perdure run billing 'Pay this' --file invoice-17.pdf --id invoice-17 --timeout 60
+    perdure run billing 'Is invoice 17 right?' --tools invoice,order
     perdure run leave-desk - < task.txt -o json
     """
     at = desk(context)
-    at.do(_run(at, Wanted(agent, _read(task), run_id, file or ()), wait, timeout, prompt, yes, output))
+    wanted = Wanted(agent, _read(task), run_id, file or (), _named(tools))
+    at.do(_run(at, wanted, wait, timeout, prompt, yes, output))
 
 
 def start(
@@ -80,6 +87,7 @@ def start(
     agent: AgentArgument,
     task: TaskArgument,
     run_id: IdOption = None,
+    tools: ToolsOption = None,
     output: OutputOption = Output.TEXT,
     file: FileOption = None,
 ) -> None:
@@ -89,7 +97,7 @@ def start(
     perdure start billing 'Pay invoice 17' --id invoice-17
     """
     at = desk(context)
-    at.do(_start(at, Wanted(agent, _read(task), run_id, file or ()), output))
+    at.do(_start(at, Wanted(agent, _read(task), run_id, file or (), _named(tools)), output))
 
 
 def watch(
@@ -113,6 +121,10 @@ def _read(task: str) -> str:
     return sys.stdin.read() if task == "-" else task
 
 
+def _named(tools: str | None) -> tuple[str, ...] | None:
+    return None if tools is None else tuple(name.strip() for name in tools.split(",") if name.strip())
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A run as it was asked for on the command line."""
@@ -121,11 +133,12 @@ class Wanted:
     task: str
     run_id: str | None
     paths: Sequence[Path]
+    tools: tuple[str, ...] | None
 
 
 async def _started(at: Desk, runs: RunsPort, wanted: Wanted) -> Started:
     try:
-        check_start(wanted.agent, wanted.task, wanted.run_id)
+        check_start(wanted.agent, wanted.task, wanted.run_id, wanted.tools)
         files = [read_file(path) for path in wanted.paths]
         refs = tuple(map(checked, files))
         check_together(refs)
@@ -135,7 +148,7 @@ async def _started(at: Desk, runs: RunsPort, wanted: Wanted) -> Started:
     if served is not None and wanted.agent not in served:
         raise AgentNotServedError(wanted.agent, served)
     try:
-        started = await runs.start(wanted.agent, wanted.task, run_id=wanted.run_id, files=files)
+        started = await runs.start(wanted.agent, wanted.task, run_id=wanted.run_id, files=files, tools=wanted.tools)
     except FileError as error:  # there is no store, and so a run takes less
         raise SetupError(str(error)) from None
     if not started.new:
@@ -157,6 +170,9 @@ async def _refuse_another(runs: RunsPort, run_id: str, wanted: Wanted, files: Se
         other.append(f"the task {first.task[:200]!r}")
     if [file.sha256 for file in first.files] != [file.sha256 for file in files]:
         other.append(f"the files {', '.join(map(listed, first.files))}" if first.files else "no files")
+    if first.tools != wanted.tools:
+        named = "all that its agent has" if first.tools is None else ", ".join(first.tools) or "none"
+        other.append(f"other tools ({named})")
     if other:
         raise IdTakenError(
             f"run {run_id!r} exists already, and has {' and '.join(other)}. Nothing was started: give another --id, or "

@@ -9,9 +9,11 @@ none may change its meaning. Declarations only: this module passes through the w
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+T = TypeVar("T")
 
 # Names on the wire. Activities verb_object; signals and updates imperative.
 RUN: Final = "AgentRun"
@@ -22,6 +24,7 @@ CHECK_DECISION: Final = "check_decision"
 COMPACT_TRANSCRIPT: Final = "compact_transcript"
 EXPORT_SEGMENT: Final = "export_segment"
 CHECK_STEERING: Final = "check_steering"
+ASK_CRITIC: Final = "ask_critic"
 DECIDE: Final = "decide"  # an update and a signal over one function
 STEER: Final = "steer"  # likewise
 
@@ -128,6 +131,7 @@ class Start(Wire):
     state: "State | None" = None
     carried: "Carried | None" = None
     files: tuple[FileRef, ...] = ()  # that the task is about
+    tools: tuple[str, ...] | None = None  # of the agent's, those that this run may have; None: all
 
 
 class ToolSpec(Wire):
@@ -154,6 +158,34 @@ class Limits(Wire):
     ask: bool = False
 
 
+class Occasion(StrEnum):
+    """What a critic is asked after."""
+
+    ERRORS = "errors"  # a turn with calls that ended in an error
+    TURNS = "turns"  # every so many turns
+    ANSWER = "answer"  # a final answer, before it counts
+
+
+class Reviewing(Wire):
+    """When a run's critic is asked, and how often it is heard. `every`: turns; 0 for never."""
+
+    errors: bool = False
+    answer: bool = False
+    every: int = 0
+    notes: int = 0  # after errors and turns, at most
+    returns: int = 0  # of an answer, at most
+
+
+class Fallback(Wire):
+    """A model that is asked when those before it are out. Prompt or tools that are None are those of the opening."""
+
+    protocol: str
+    model: str
+    settings: dict[str, Any] = {}
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] | None = None
+
+
 class Opened(Wire):
     """What the workflow reads of an Opening. Without `limits` it is of a time that knew turns alone, and no repeats."""
 
@@ -161,6 +193,7 @@ class Opened(Wire):
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
     compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
+    reviewing: Reviewing | None = None
     limits: Limits | None = None
 
 
@@ -173,6 +206,10 @@ class Opening(Opened):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}  # max_tokens and what else the provider takes, by its own names
+    answer: dict[str, Any] | None = None  # JSON Schema of the answer, if it has a form
+    critic: "Opening | None" = None  # who the critic is and what it is told
+    parallel: bool = True  # False: one call in a turn
+    fallbacks: tuple[Fallback, ...] = ()  # asked in this order while the models before them are out
 
 
 # --- records: a turn --------------------------------------------------------------------------------------------------
@@ -187,7 +224,7 @@ class Stop(StrEnum):
     CUT = "cut"  # output limit reached, no whole call
     BLANK = "blank"  # nothing anyone could use; never sent back
     REFUSED = "refused"  # by the provider or its content filter
-    UNREAD = "unread"  # text mode: neither an action nor an answer could be read in it; sent back with advice
+    UNREAD = "unread"  # nothing that can be taken: unreadable in text mode, or an answer not of its form; with advice
 
 
 class Question(Wire):
@@ -225,7 +262,11 @@ class AdmittedCall(Call):
 
 
 class Turn(Wire):
-    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD."""
+    """What the workflow reads of a RecordedTurn. `answer` is set when `stop` is ANSWER or CUT, `advice` when UNREAD.
+
+    An answer that has a form is canonical JSON. One that is not of its form is UNREAD, and kept as `answer` only where
+    it is the run's last word.
+    """
 
     digest: str
     stop: Stop
@@ -251,6 +292,9 @@ class RecordedTurn(Wire):
     message: Any = None  # anthropic: content blocks; openai-responses: output items; openai-chat: the message
     opening: Opening | None = None  # with the run's first turn: what the model was offered, then and since
     advice: str = ""
+    place: int = 0  # which of the run's models answered: see perdure.core.models
+    passed: tuple[str, ...] = ()  # the models that were out when it was asked for, and what they said
+    until: datetime | None = None  # when the first model is asked again
     cost: Decimal | None = None
 
 
@@ -283,6 +327,29 @@ class Observation(Observed):
     files: tuple[FileRef, ...] = ()
 
 
+# --- records: a critique ----------------------------------------------------------------------------------------------
+
+
+class Reviewed(Wire):
+    """What the workflow reads of a Critique. `told`: it holds a note for the model."""
+
+    digest: str
+    told: bool
+    usage: Usage = Usage()
+    cost: Decimal | None = None
+
+
+class Critique(Reviewed):
+    """What a critic said of the work so far: that it stands (`approved`), or what to change. Bounded."""
+
+    v: int = 1
+    occasion: Occasion
+    approved: bool
+    text: str
+    protocol: str
+    model: str = ""  # as the provider reports it
+
+
 # --- records: a transcript, compacted ---------------------------------------------------------------------------------
 
 
@@ -310,10 +377,11 @@ class Ref(Wire):
 
     `turn`, `observation`: the result of activity `id`. `advice`: the reason of call `call` of turn `id`. `said`: the
     workflow's own `text` about call `call`. `note`: the workflow's own `text` to the model. `context`: a Carried, the
-    result of activity `id`, or without an id the one that this segment started with.
+    result of activity `id`, or without an id the one that this segment started with. `critique`: a critic's note to the
+    model, the result of activity `id`.
     """
 
-    kind: Literal["turn", "observation", "advice", "said", "note", "context"]
+    kind: Literal["turn", "observation", "advice", "said", "note", "context", "critique"]
     id: str = ""
     digest: str = ""
     call: int = -1
@@ -344,6 +412,7 @@ class CallModel(Wire):
     after: str
     tools: bool = True
     task: str = ""
+    only: tuple[str, ...] | None = None  # with the question that opens the run: the tools of Start
 
 
 class CompactTranscript(Wire):
@@ -360,6 +429,21 @@ class CompactTranscript(Wire):
     since: tuple[Ref, ...]
     carry: bool = True
     halvings: int = 0
+
+
+class AskCritic(Wire):
+    """Ask the critic about turn `turn`, after `occasion`.
+
+    The transcript is that of activity `previous` (digest `digest`), extended by `since`.
+    """
+
+    v: int = 1
+    agent: str
+    turn: int
+    occasion: Occasion
+    previous: str
+    digest: str
+    since: tuple[Ref, ...]
 
 
 class Grant(Wire):
@@ -537,8 +621,15 @@ class Course(Wire):
 # --- standing: what a list shows without a query ----------------------------------------------------------------------
 
 
+class NotAnsweredError(ValueError):
+    """A run that gave no answer was asked for one; the text says how it ended."""
+
+
 class Outcome(Wire):
-    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen."""
+    """A run's end, and the workflow's result. `report` says, for a cancelled run, what did and did not happen.
+
+    `answer` is JSON text where the agent declares the form of its answers (`Agent(answer=...)`).
+    """
 
     v: int = 1
     state: RunState
@@ -548,6 +639,18 @@ class Outcome(Wire):
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
     cost: Decimal | None = None  # US dollars; None: of one turn at least nobody knows
+
+    def answer_as(self, form: type[T]) -> T:
+        """The answer as a value of the type that the agent declares.
+
+        Raises:
+            NotAnsweredError: the run did not end `answered`.
+            pydantic.ValidationError: the answer is not of this form.
+        """
+        if self.state is not RunState.ANSWERED:
+            raise NotAnsweredError(f"the run ended {self.state.value!r} and not answered: {self.reason[:500]}")
+        value: T = TypeAdapter(form).validate_json(self.answer)
+        return value
 
 
 class Standing(Wire):
@@ -586,6 +689,18 @@ class Exported(Wire):
     size: int = 0  # bytes, compressed
 
 
+class Reflected(Wire):
+    """What came of a run's critic so far. `turn` is the latest one it was asked about.
+
+    `proposed` is an answer that waits for its word.
+    """
+
+    turn: int = 0
+    notes: int = 0
+    returns: int = 0
+    proposed: str | None = None
+
+
 class Seen(Wire):
     """An action, by digest, and how many times in a row it brought the same result; `turn` is the latest of them."""
 
@@ -621,6 +736,7 @@ class State(Wire):
     too_long: bool = False  # the transcript is, for the model
     squeezed: int = 0  # times that it was, in a row
     course: Course = Course()
+    reflected: Reflected = Reflected()
     cost: Decimal = Decimal(0)  # of the turns whose cost is known
     unpriced: int = 0  # the others
     excused: int = 0  # of them: an operator gave more in spite of them

@@ -7,18 +7,21 @@ The rules, in order:
    back together, in call order. A call is never left unanswered.
 3. A turn with an answer ends the run: `answered`; unless an operator said something before that the model has not
    heard: see perdure.core.course, also for pauses. One that the provider refused ends it: `refused`.
-4. A blank turn is not sent back, an unread one is; the model is told so, and asked again, three times at most in a row.
+4. A blank turn is not sent back, an unread one is (so is an answer that is not of its form); the model is told so, and
+   asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
 6. When a budget is spent (perdure.core.limits), or the run goes round in circles (perdure.core.repeats), the model is
    asked once more, without tools. However that ends: `limited`. Before, an operator may be asked for more of a budget.
-7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
-8. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
+7. A critic is asked, where the run has one, as perdure.core.reflection says.
+8. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
+9. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
 from collections.abc import Sequence
 
 from perdure.core.contracts import (
+    AskCritic,
     Call,
     CallModel,
     Carried,
@@ -26,18 +29,19 @@ from perdure.core.contracts import (
     FileRef,
     Outcome,
     Ref,
+    Reviewed,
     RunState,
     State,
     Stop,
     Turn,
-    Usage,
     Verdict,
 )
 from perdure.core.course import notes
 from perdure.core.digests import beginning, of_bytes, of_transcript
 from perdure.core.limits import may_ask, spent, with_cost
+from perdure.core.reflection import critique_due, proposing, reviewed, waits_for_critic
 from perdure.core.repeats import renewed, stopped, tallied, warnings, with_rejected
-from perdure.core.steps import Act, AskForMore, Compact, Finish, Hold, NextStep, RollOver, Think
+from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
@@ -55,8 +59,22 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(agent: str, task: str, state: State, *, is_long: bool = False, files: Sequence[FileRef] = ()) -> NextStep:
-    """What must happen next. `is_long`: the history is, and nothing is in flight. `files`: those of the task."""
+def next_step(
+    agent: str,
+    task: str,
+    state: State,
+    *,
+    is_long: bool = False,
+    files: Sequence[FileRef] = (),
+    only: tuple[str, ...] | None = None,
+) -> NextStep:
+    """What must happen next.
+
+    Args:
+        is_long: the history is, and nothing is in flight.
+        files: those of the task.
+        only: the tools that the run may have; None: all of its agent's.
+    """
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
@@ -65,11 +83,14 @@ def next_step(agent: str, task: str, state: State, *, is_long: bool = False, fil
         return Act(todo)
     if state.course.paused:
         return Hold()
+    if critique := critique_due(agent, state, spent=bool(_why_last(state))):
+        return Criticise(critique)
     if (why := spent(state)) and may_ask(state) and not stopped(state):
         return AskForMore(why)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
-    return Think(_question(agent, task, files, state))
+    question = _question(agent, task, files, state)
+    return Think(question if state.opened else question.model_copy(update={"only": only}))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -152,7 +173,17 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "seen": tallied(before),
         }
     )
-    return concluded(after, *end) if (end := _end(after, turn, _why_last(state))) else after
+    end = _end(after, turn, _why_last(state))
+    if end and end[0] is RunState.ANSWERED and waits_for_critic(after, spent=bool(spent(after))):
+        return proposing(after, turn.answer)
+    return concluded(after, *end) if end else after
+
+
+def with_critique(state: State, activity_id: str, asked: AskCritic, seen: Reviewed) -> State:
+    """The state after the critic said something, recorded by `activity_id`."""
+    after, proposed = reviewed(state, activity_id, asked, seen), state.reflected.proposed
+    goes_on = proposed is None or seen.told or state.course.unheard
+    return after if goes_on else concluded(after, RunState.ANSWERED, proposed or "")
 
 
 def _notes(turn: Turn) -> tuple[Ref, ...]:
@@ -182,8 +213,7 @@ def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] |
         case Stop.REFUSED:
             return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
         case _ if state.last:
-            unanswered = "" if turn.answer.strip() else "; it gave no answer when asked for one"
-            return RunState.LIMITED, turn.answer, f"{why_last}{unanswered}"
+            return RunState.LIMITED, turn.answer, f"{why_last}{_short_of_answer(turn)}"
         case Stop.ANSWER if state.course.unheard:
             return None
         case Stop.ANSWER:
@@ -195,6 +225,13 @@ def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] |
             return RunState.LIMITED, "", f"no answer: {state.blanks} turns in a row that could not be read. {why}"
         case _:
             return None
+
+
+def _short_of_answer(turn: Turn) -> str:
+    """What the last turn lacks, though an answer was all that it was asked for."""
+    if not turn.answer.strip():
+        return "; it gave no answer when asked for one"
+    return f"; what it said is no answer: {turn.advice.splitlines()[0]}" if turn.stop is Stop.UNREAD else ""
 
 
 def too_long(state: State) -> State | None:
@@ -214,10 +251,8 @@ def with_context(state: State, carried: Carried, activity_id: str = "") -> State
     """The state that goes on from a compacted transcript: that of `activity_id`, or what a new segment starts with."""
     context = Ref(kind="context", id=activity_id, digest=carried.digest)
     unseen = tuple(ref for ref in state.since if ref.kind != "context")
-    if carried.usage != Usage():
-        state = with_cost(state, carried.usage, carried.cost)
     seen = () if activity_id else state.seen  # what is not shown any more may be asked for again
-    return uncompacted(state).model_copy(
+    return uncompacted(with_cost(state, carried.usage, carried.cost)).model_copy(
         update={"turn_id": "", "digest": "", "since": (context, *unseen), "seen": seen}
     )
 

@@ -1,6 +1,8 @@
 """A run seen from outside: what a list shows of it, and what can go wrong when one asks."""
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -70,7 +72,7 @@ class Started:
     new: bool  # False: a run with this id exists already, and this is it
 
 
-def check_start(agent: str, task: str, run_id: str | None = None) -> None:
+def check_start(agent: str, task: str, run_id: str | None = None, tools: Sequence[str] | None = None) -> None:
     """Whether a run may be started with these words. An empty `run_id` is none: one is made.
 
     Raises:
@@ -85,9 +87,13 @@ def check_start(agent: str, task: str, run_id: str | None = None) -> None:
             )
     for what, text in (("agent's name", agent), ("run's id", run_id or "-")):
         _check_name(what, text)
+    for name in tools or ():
+        if isinstance(tools, str) or not _TOOL.fullmatch(name):
+            raise StartRefusedError(f"{tools!r} names no tools: give a list of names, as in ['order', 'refund']")
     _check_size(task)
 
 
+_TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WANTED: Final = {
     "agent's name": "which agent is to run",
     "task": "what is to be done",

@@ -6,7 +6,7 @@ for every run costs more than a step.
 
 from dataclasses import dataclass
 
-from perdure.core.contracts import Call, CallModel, CompactTranscript, Outcome
+from perdure.core.contracts import AskCritic, Call, CallModel, CompactTranscript, Outcome
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Criticise:
+    """Ask the critic about the latest turn."""
+
+    asked: AskCritic
+
+
+@dataclass(frozen=True)
 class RollOver:
     """Go on in a new segment, with what this makes of the transcript."""
 
@@ -54,4 +61,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | Hold | AskForMore | Compact | RollOver | Finish
+NextStep = Think | Act | Hold | Criticise | AskForMore | Compact | RollOver | Finish

@@ -12,9 +12,24 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from perdure.core.contracts import AdmittedCall, CallModel, Carried, FileRef, Observation, Opening, RecordedTurn, Ref
+from perdure.core.contracts import (
+    AdmittedCall,
+    CallModel,
+    Carried,
+    Critique,
+    FileRef,
+    Observation,
+    Opening,
+    RecordedTurn,
+    Ref,
+)
 from perdure.core.digests import beginning, of_bytes, of_transcript
 from perdure.core.marking import marked
+
+_CRITIC = (
+    "A critic has read the work so far. It is a model as well, and it decides nothing: weigh what it says against the "
+    "task and the observations. Its note:\n\n{}"
+)
 
 
 class RecordGapError(Exception):
@@ -144,6 +159,8 @@ def told(record: Record, since: Sequence[Ref]) -> tuple[Entry, ...]:
                     said.append(Assistant(turn))
             case "note":
                 heard.notes.append(ref.text)
+            case "critique":
+                heard.notes.append(_CRITIC.format(Critique.model_validate(record.result(ref.id)).text))
             case "observation" | "advice" | "said":
                 assert turn is not None, "a turn comes before what was observed on its calls"
                 heard.results.append(_result(record, turn, ref))

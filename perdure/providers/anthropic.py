@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import AdmittedCall, Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.models import OWN_KEYS
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
 from perdure.providers.attachments import PDF, parts
 from perdure.providers.clients import TIMEOUT, Client, Clients
@@ -25,11 +26,12 @@ from perdure.providers.jsontext import count_of, dumped, object_in, objects, tex
 from perdure.providers.protocol import AskedCall, Reply
 
 VENDOR: Final = Vendor("Anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_BASE_URL")
-OWN_KEYS: Final = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
 DEFAULTS: Final[dict[str, Any]] = {
     "max_tokens": 16_000,  # required by the API
     "cache_control": {"type": "ephemeral"},  # each turn repeats the prompt of the one before: always worth it
 }
+_CUTS: Final = ("max_tokens", "stop_sequence")  # a call they end with is not whole
+_TO_GO_ON: Final = ("pause_turn", "compaction")  # sent back as it is, and the model goes on
 _THINKING: Final = ("thinking", "redacted_thinking")
 _HEARD_END: Final = b'}],"role":"user"}'  # how every message of ours ends: keys are sorted, content is a list
 
@@ -48,7 +50,7 @@ class Anthropic:
 
     def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
         settings = {**DEFAULTS, **opening.settings}
-        if mistaken := OWN_KEYS & settings.keys():
+        if mistaken := OWN_KEYS[self.protocol] & settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in settings.items() if value is not None}
         request["model"] = opening.model
@@ -59,6 +61,8 @@ class Anthropic:
             request["tools"] = [_tool(tool) for tool in opening.tools]
             if not tools:
                 request["tool_choice"] = {"type": "none"}
+            elif not opening.parallel:
+                request["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return b"".join((dumped(request)[:-1], b',"messages":[', *_marked(messages, sent, mark), b"]}"))
 
     async def post(self, body: bytes) -> bytes:
@@ -71,7 +75,7 @@ class Anthropic:
         said = _said(answer)
         blocks = objects(said["content"])
         calls = tuple(_asked(block) for block in blocks if block.get("type") == "tool_use")
-        if said["stop_reason"] == "max_tokens" and calls and blocks[-1].get("type") == "tool_use":
+        if said["stop_reason"] in _CUTS and calls and blocks[-1].get("type") == "tool_use":
             calls = (*calls[:-1], replace(calls[-1], whole=False))
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         stop = _stop(said["stop_reason"], bool(calls), bool(text.strip()))
@@ -216,7 +220,7 @@ def _stop(reason: str, calls: bool, text: bool) -> Stop:
         return Stop.REFUSED
     if calls:
         return Stop.CALLS
-    if reason == "pause_turn":
+    if reason in _TO_GO_ON:
         return Stop.PAUSED
     if reason == "max_tokens":
         return Stop.CUT

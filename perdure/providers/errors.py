@@ -7,6 +7,9 @@ minutes, which nobody would see. `compact`: the transcript has grown too long.
 A vendor names a failure by HTTP status, and more exactly by `type` or `code` in the body, also in bodies that came
 with a 200. Sources of the rules: the SDKs' own retry rules (`x-should-retry`, 408, 409, 429, 5xx) and error types.
 Messages end up in histories and on screens: bounded, and free of keys.
+
+What is retried is an `outage` of the vendor's; so is what only its account, key, limits or model's name can mend. A
+request that was refused for what it holds, or for its length, is none: another vendor would only hide that.
 """
 
 import email.utils
@@ -80,6 +83,7 @@ _MEANS: Final[dict[str, int]] = {
     # llama.cpp
     "exceed_context_size_error": 413,
 }
+_ACCOUNT: Final = (401, 402, 403, 404, 429)  # of those that a person mends: it is us there, not the request
 _VAGUE: Final = frozenset({"invalid_request_error", "api_error", "server_error"})  # the status says more than these
 _TOO_LONG: Final = re.compile(  # said in words only: Anthropic, vLLM, Ollama, llama.cpp
     r"prompt is too long|context (length|window|size|limit)|maximum context", re.IGNORECASE
@@ -107,8 +111,9 @@ def classed(failure: Failure, vendor: Vendor, headers: Mapping[str, str] | None 
     details = {key: value for key, value in details.items() if value}
     after = retry_after(headers) if kind == "retry" else None
     if after is not None and after > _LONGEST_WAIT:
-        return _error("person", f"{text}. {_later(after, vendor)}", vendor, None, details)
-    return _error(kind, f"{text}. {_advice(kind, status, vendor)}", vendor, after, details)
+        return _error("person", f"{text}. {_later(after, vendor)}", vendor, None, details, outage=True)
+    outage = kind == "person" and (status in _ACCOUNT or status >= 500)
+    return _error(kind, f"{text}. {_advice(kind, status, vendor)}", vendor, after, details, outage=outage)
 
 
 def caught(raised: Exception, vendor: Vendor) -> ModelError | None:
@@ -121,7 +126,7 @@ def caught(raised: Exception, vendor: Vendor) -> ModelError | None:
         why = type(raised.__cause__ or raised).__name__  # not its text: that may be the key
         where = " and ".join((*vendor.keys, vendor.url))
         advice = f"Look for stray characters in {where} where the worker runs."
-        return _error("person", f"No request could be made to {vendor.name} ({why}). {advice}", vendor)
+        return _error("person", f"No request could be made to {vendor.name} ({why}). {advice}", vendor, outage=True)
     if names & {"APIConnectionError", "HTTPError", "StreamError", "OSError", "JSONDecodeError"}:
         what = f"The connection to {vendor.name} failed: {_transport(raised)}."
         return _error("retry", f"{what} Asked again later; {vendor.url} says where.", vendor)
@@ -133,7 +138,8 @@ def caught(raised: Exception, vendor: Vendor) -> ModelError | None:
 def no_key(vendor: Vendor, why: str = "no key is configured") -> ModelError:
     """The worker has nothing to authenticate with."""
     advice = f"Set {vendor.keys[0]} where the worker runs, restart it, then answer retry"
-    return _error("person", f"No call to {vendor.name} was made: {_bounded(why, _SAID_BOUND)}. {advice}.", vendor)
+    what = f"No call to {vendor.name} was made: {_bounded(why, _SAID_BOUND)}. {advice}."
+    return _error("person", what, vendor, outage=True)
 
 
 def unreadable(vendor: Vendor, why: str, answer: bytes = b"") -> ModelError:
@@ -285,6 +291,12 @@ def _bounded(text: str, bound: int) -> str:
 
 
 def _error(
-    kind: Kind, message: str, vendor: Vendor, after: float | None = None, details: Mapping[str, Any] | None = None
+    kind: Kind,
+    message: str,
+    vendor: Vendor,
+    after: float | None = None,
+    details: Mapping[str, Any] | None = None,
+    *,
+    outage: bool = False,
 ) -> ModelError:
-    return ModelError(kind, redacted(message, vendor)[:_BOUND], after, details)
+    return ModelError(kind, redacted(message, vendor)[:_BOUND], after, details, outage or kind == "retry")

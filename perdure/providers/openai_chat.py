@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.models import OWN_KEYS
 from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Task
 from perdure.providers.attachments import PDF, data_url, parts
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
@@ -18,8 +19,8 @@ from perdure.providers.jsontext import count_of, dumped, objects, text_of
 from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
 from perdure.providers.protocol import AskedCall, Reply
 
-OWN_KEYS: Final = frozenset({"messages", "model", "n", "store", "stream", "tool_choice", "tools"})
 _ANSWERS_ONLY: Final = frozenset({"annotations", "parsed"})
+_BROKEN_OFF: Final = frozenset({"abort", "error"})  # vLLM, SGLang and routers: it failed on the way
 
 
 class OpenAIChat:
@@ -34,7 +35,7 @@ class OpenAIChat:
         return b",".join(dumped(message) for entry in entries for message in _messages(entry))
 
     def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
-        if mistaken := OWN_KEYS & opening.settings.keys():
+        if mistaken := OWN_KEYS[self.protocol] & opening.settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in opening.settings.items() if value is not None}
         request["model"] = opening.model
@@ -42,6 +43,8 @@ class OpenAIChat:
             request["tools"] = [_tool(tool) for tool in opening.tools]
             if not tools:
                 request["tool_choice"] = "none"
+            if not opening.parallel:
+                request["parallel_tool_calls"] = False
         system = dumped({"role": "system", "content": opening.system}) if opening.system else b""
         return dumped(request)[:-1] + b',"messages":[' + b",".join(filter(None, (system, messages))) + b"]}"
 
@@ -55,7 +58,7 @@ class OpenAIChat:
         said = _said(answer)
         choice = said["choices"][0]
         message = choice["message"]
-        reason = choice["finish_reason"]
+        reason = str(choice["finish_reason"])
         calls = tuple(_asked(call) for call in objects(message.get("tool_calls")))
         if reason == "length" and calls:
             calls = (*calls[:-1], replace(calls[-1], whole=False))
@@ -165,6 +168,8 @@ def _said(answer: bytes) -> dict[str, Any]:
         raise classed(failure_in(failure), VENDOR)
     if choices[0].get("finish_reason") is None:
         raise broken("no finish_reason, so it was cut")
+    if choices[0]["finish_reason"] in _BROKEN_OFF:
+        raise broken(f"finish_reason is {choices[0]['finish_reason']!r}")
     return {**said, "choices": choices}
 
 
@@ -181,7 +186,7 @@ def _words(content: Any) -> str:
 
 
 def _stop(reason: str, calls: bool, text: str, refusal: str) -> Stop:
-    if refusal or reason == "content_filter":
+    if refusal or reason.startswith("content_filter"):  # some servers say after a colon what it was
         return Stop.REFUSED
     if calls:
         return Stop.CALLS

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from perdure.core.contracts import Call, FileRef, Opening, RecordedTurn, Stop, ToolSpec, Usage
+from perdure.core.models import OWN_KEYS
 from perdure.core.transcript import Assistant, Entry, Heard, Retold, Task
 from perdure.providers.attachments import PDF, data_url, parts
 from perdure.providers.errors import classed, not_a_setting, parsed, unreadable
@@ -17,10 +18,6 @@ from perdure.providers.jsontext import count_of, dumped, objects, text_of
 from perdure.providers.openai_client import VENDOR, admitted, arguments_of, clients, failure_in, observed, retold
 from perdure.providers.protocol import AskedCall, Reply
 
-OWN_KEYS: Final = frozenset({
-    "background", "conversation", "input", "instructions", "model", "previous_response_id", "store", "stream",
-    "tool_choice", "tools",
-})  # fmt: skip
 DEFAULTS: Final[dict[str, Any]] = {"include": ["reasoning.encrypted_content"]}  # by default now; not by every server
 _POLICY: Final = frozenset({"bio_policy", "content_filter", "image_content_policy_violation"})
 _KNOWN: Final = ("function_call", "message", "reasoning")
@@ -39,7 +36,7 @@ class OpenAIResponses:
 
     def body(self, opening: Opening, messages: bytes, *, tools: bool, sent: int = 0, run: str = "") -> bytes:
         settings = {**DEFAULTS, "prompt_cache_key": run or None, **opening.settings}
-        if mistaken := OWN_KEYS & settings.keys():
+        if mistaken := OWN_KEYS[self.protocol] & settings.keys():
             raise not_a_setting(VENDOR, mistaken)
         request = {key: value for key, value in settings.items() if value is not None}
         request |= {"model": opening.model, "store": False}
@@ -49,6 +46,8 @@ class OpenAIResponses:
             request["tools"] = [_tool(tool) for tool in opening.tools]
             if not tools:
                 request["tool_choice"] = "none"
+            if not opening.parallel:
+                request["parallel_tool_calls"] = False
         return dumped(request)[:-1] + b',"input":[' + messages + b"]}"
 
     async def post(self, body: bytes) -> bytes:
@@ -176,6 +175,7 @@ def _policy(said: dict[str, Any]) -> str:
 
 
 def _reason(said: dict[str, Any]) -> str:
+    """How the response ended: "completed", "content_filter", or what else cut it."""
     if said["status"] != "incomplete":
         return str(said["status"])
     details = said.get("incomplete_details")
@@ -204,7 +204,7 @@ def _stop(reason: str, calls: bool, text: str, refusal: str) -> Stop:
         return Stop.REFUSED
     if calls:
         return Stop.CALLS
-    if reason == "max_output_tokens":
+    if reason != "completed":  # max_output_tokens, max_messages, and what may come: none of them is an end
         return Stop.CUT
     return Stop.ANSWER if text.strip() else Stop.BLANK
 

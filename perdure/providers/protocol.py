@@ -98,19 +98,26 @@ class ModelError(Exception):
     """A model call that gave no turn. `kind` decides what follows; see `perdure.providers.errors`.
 
     `message` says what happened and what to do, without secrets, in at most 1,000 characters. `retry_after` is in
-    seconds, as the vendor asked. `details` holds what there is of status, type, code and request_id.
+    seconds, as the vendor asked. `details` holds what there is of status, type, code and request_id. `outage`: it is
+    this vendor, or our account there, that is out, and another model may answer the same request.
 
     Not a frozen dataclass: Python itself writes to an exception in flight (its traceback, its notes).
     """
 
     def __init__(
-        self, kind: Kind, message: str, retry_after: float | None = None, details: Mapping[str, Any] | None = None
+        self,
+        kind: Kind,
+        message: str,
+        retry_after: float | None = None,
+        details: Mapping[str, Any] | None = None,
+        outage: bool = False,
     ) -> None:
-        super().__init__(kind, message, retry_after, details)  # in full, so that it pickles
+        super().__init__(kind, message, retry_after, details, outage)  # in full, so that it pickles
         self.kind: Kind = kind
         self.message = message
         self.retry_after = retry_after
         self.details = dict(details or {})
+        self.outage = outage
 
     def __str__(self) -> str:
         return self.message

@@ -13,6 +13,7 @@ from asyncio import Lock
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,9 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.client import Client
 
 from perdure.core.contracts import CALL_MODEL, CallModel, Carried, FileRef, Opening, Ref, Start, Stop
-from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening
+from perdure.core.models import at_place
+from perdure.core.retelling import for_place
+from perdure.core.transcript import Assistant, Entry, Record, RecordGapError, chain, digest, entries, opening
 from perdure.files import Load, Taken, attached
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
@@ -52,6 +55,14 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Answered:
+    """Which of the run's models took a turn, and until when the first one is let be: see `RecordedTurn`."""
+
+    place: int = 0
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Conversation:
     """A transcript as a provider takes it, up to the input of model activity `asked_by`."""
 
@@ -61,6 +72,8 @@ class Conversation:
     asked_by: str
     sent: int = 0  # bytes of `messages` that the model activity before sent, whose prompt the vendor has cached
     files: Taken = field(default_factory=Taken)  # of the files in them
+    place: int = 0  # of the run's models, whom it is encoded for
+    answered: Answered = Answered()  # who answered last
 
 
 @dataclass
@@ -173,8 +186,12 @@ class Journal:
         fresh: Opening,
         encode: EncodeFor,
         load: Load,
+        place: int | None = None,
     ) -> Conversation:
         """The transcript that `asked` refers to, encoded. A run's first question opens it, with `fresh`.
+
+        It is encoded for the model that answered last, or for the one at `place`. What another one said is retold,
+        without its reasoning. Only one encoding is kept: to change the model costs a reading of the whole history.
 
         Args:
             load: gets the content of a file that the transcript holds.
@@ -188,7 +205,7 @@ class Journal:
         for read_more in (_nothing, self._catch_up, self._reread):
             await read_more(client, segment, known)
             known.ask(activity_id, asked, 0)
-            found = await _conversation(known, activity_id, asked, fresh, encode, load)
+            found = await _conversation(known, activity_id, asked, fresh, encode, load, place)
             if found and found.digest == asked.after:
                 shared = self._sharing(known, found, fresh)
                 known.take(shared)
@@ -294,31 +311,49 @@ async def _take_in(known: _Known, raw: HistoryEvent) -> None:
 
 
 async def _conversation(
-    known: _Known, activity_id: str, asked: CallModel, fresh: Opening, encode: EncodeFor, load: Load
+    known: _Known,
+    activity_id: str,
+    asked: CallModel,
+    fresh: Opening,
+    encode: EncodeFor,
+    load: Load,
+    place: int | None,
 ) -> Conversation | None:
     """The conversation that `asked` needs, from what is kept; None if that is not enough."""
     kept = known.conversation
-    if kept and kept.asked_by == activity_id and kept.digest == asked.after:
+    if kept and kept.asked_by == activity_id and kept.digest == asked.after and place in (None, kept.place):
         return kept  # another attempt at the same turn
     try:
         record = known.record()
         if kept and kept.asked_by == asked.previous and kept.digest == asked.before:
-            return await _grown(record, kept, activity_id, asked, encode(kept.opening), load)
+            wanted = _answered(record, [asked], kept.answered).place if place is None else place
+            if wanted == kept.place:
+                return await _grown(record, kept, activity_id, asked, encode, load)
         calls = chain(record, asked)
         offered = opening(record, calls, activity_id) or fresh
-        conversation = Conversation(offered, b"", "", "")
+        wanted = _answered(record, calls, Answered()).place if place is None else place
+        conversation = Conversation(offered, b"", "", "", place=wanted)
         for call in calls:
-            conversation = await _grown(record, conversation, activity_id, call, encode(offered), load)
+            conversation = await _grown(record, conversation, activity_id, call, encode, load)
         return conversation
     except RecordGapError:
         return None
 
 
+def _answered(record: Record, calls: Sequence[CallModel], before: Answered) -> Answered:
+    """Who answered last in what these calls tell; blank turns count for nobody."""
+    for call in reversed(calls):
+        for entry in reversed(entries(record, call)):
+            if isinstance(entry, Assistant):
+                return Answered(entry.turn.place, entry.turn.until)
+    return before
+
+
 async def _grown(
-    record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: Encode, load: Load
+    record: Record, kept: Conversation, asked_by: str, asked: CallModel, encode: EncodeFor, load: Load
 ) -> Conversation:
     whole, files = await attached(entries(record, asked), kept.files, load)
-    more = encode(whole)
+    more = encode(at_place(kept.opening, kept.place))(list(for_place(whole, kept.place)))
     return Conversation(
         opening=kept.opening,
         messages=b",".join(part for part in (kept.messages, more) if part),
@@ -326,4 +361,6 @@ async def _grown(
         asked_by=asked_by,
         sent=len(kept.messages),
         files=files,
+        place=kept.place,
+        answered=_answered(record, [asked], kept.answered),
     )

@@ -124,7 +124,13 @@ class Runs:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def start(
-        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+        self,
+        agent: str,
+        task: str,
+        *,
+        run_id: str | None = None,
+        files: Sequence[File | str | Path] = (),
+        tools: Sequence[str] | None = None,
     ) -> Started:
         """Start a run. With a `run_id` of your business (an invoice's number), at most one run ever has it.
 
@@ -133,21 +139,23 @@ class Runs:
 
         Args:
             files: what the task is about: paths, or their content. What is taken: see perdure.files.
+            tools: of the agent's, those that this run may have; all, unless said. If the agent has no such tool, the
+                run waits for a person, who learns which it has.
 
         Raises:
-            StartRefusedError: agent, task or id are empty, too long, or no text.
+            StartRefusedError: agent, task, id or a tool's name are empty, too long, or no text.
             FileError: no model takes one of the files, or they are too large; without a store that is soon so.
             OSError, StoreError: a file cannot be read, or is not kept.
             UnreachableError: no server, or it refuses.
         """
-        check_start(agent, task, run_id)
+        check_start(agent, task, run_id, tools)
         chosen = run_id or f"{agent}-{secrets.token_hex(4)}"
         refs = await self._keep(chosen, files) if files else ()
         try:
             with _reaching():
                 await self._client.start_workflow(
                     RUN,
-                    Start(v=1, agent=agent, task=task, files=refs),
+                    Start(v=1, agent=agent, task=task, files=refs, tools=None if tools is None else tuple(tools)),
                     id=chosen,
                     task_queue=self._task_queue,
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
 from perdure.testing.media import check_block, check_many
-from perdure.testing.schemas import schema_problem
+from perdure.testing.schemas import format_problem, schema_problem
 from perdure.testing.wire import RefusalError, digest, mark_of, sealed, validated
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
@@ -228,6 +228,17 @@ class ThinkingConfig(TypedDict):
     display: NotRequired[str | None]
 
 
+class OutputFormat(TypedDict):
+    __pydantic_config__ = _FORM  # type: ignore[misc]
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class OutputConfig(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    format: NotRequired[OutputFormat | None]
+
+
 class Counted(TypedDict):
     """What `count_tokens` takes."""
 
@@ -238,7 +249,7 @@ class Counted(TypedDict):
     tools: NotRequired[list[Tool]]
     tool_choice: NotRequired[ToolChoice]
     thinking: NotRequired[ThinkingConfig]
-    output_config: NotRequired[dict[str, Any]]
+    output_config: NotRequired[OutputConfig]
     cache_control: NotRequired[Ephemeral | None]
 
 
@@ -292,6 +303,7 @@ def _check_content(body: dict[str, Any], issued: set[str]) -> None:
     for block in body["system"] if isinstance(body.get("system"), list) else ():
         _check_text(block["text"], "system")
     _check_tools(body)
+    _check_format(body.get("output_config", {}).get("format"))
     _check_transcript(body["messages"], issued)
     check_many(body["messages"])
     _check_thoughts(body)
@@ -345,6 +357,11 @@ def _check_tools(body: dict[str, Any]) -> None:
     thinks = body.get("thinking", {}).get("type", "disabled") != "disabled"
     if thinks and choice["type"] in ("any", "tool"):
         raise RefusalError("Thinking may not be enabled when tool_choice forces tool use.")
+
+
+def _check_format(form: dict[str, Any] | None) -> None:
+    if problem := form and format_problem(form, form["schema"], "anthropic"):
+        raise RefusalError(f"output_config.format.schema: {problem}")
 
 
 def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
@@ -461,7 +478,7 @@ def _check_last(message: dict[str, Any]) -> None:
     last = blocks_of(message)[-1]
     if last["type"] == "text" and last["text"] != last["text"].rstrip():
         raise RefusalError("messages: final assistant content cannot end with trailing whitespace")
-    if not blocks_of_kind(message, "server_tool_use"):  # a paused turn is sent back as it is, and goes on
+    if not blocks_of_kind(message, "server_tool_use", "compaction"):  # sent back as it is, and goes on
         raise RefusalError(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )

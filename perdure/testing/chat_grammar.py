@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
-from perdure.testing.schemas import schema_problem
+from perdure.testing.schemas import format_problem, schema_problem
 from perdure.testing.wire import RefusalError, digest, object_in, text_of
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
@@ -180,6 +180,7 @@ def check_request(body: dict[str, Any], issued: set[str]) -> None:
     """Raises RefusalError where the vendor would answer 400."""
     refuse_shape(_REQUEST, body, _NOISE)
     _check_tools(body)
+    _check_format(body.get("response_format"))
     _check_transcript(body["messages"], issued)
 
 
@@ -205,6 +206,17 @@ def _check_tools(body: dict[str, Any]) -> None:
         raise RefusalError("Tool choice names a function that is not in 'tools'.", param="tool_choice")
     if body.get("parallel_tool_calls") is not None and not names:
         raise RefusalError("'parallel_tool_calls' is only allowed when 'tools' are specified.")
+
+
+def _check_format(form: Any) -> None:
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return
+    named = form.get("json_schema")
+    if not isinstance(named, dict):
+        raise RefusalError("Missing required parameter: 'response_format.json_schema'.", param="response_format")
+    problem = format_problem({**named, "type": "json_schema"}, named.get("schema"), "openai")
+    if problem:
+        raise RefusalError(f"Invalid schema for response_format: {problem}.", param="response_format")
 
 
 def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:

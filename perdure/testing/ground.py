@@ -54,7 +54,7 @@ async def ground(agent: Agent, vendors: Mapping[str, str]) -> AsyncIterator[Runs
 
     Raises DevServerError when the server does not come up, RuntimeError outside the main thread.
     """
-    await asyncio.to_thread(warm, [agent.protocol])
+    await asyncio.to_thread(warm, agent.protocols)
     worker = _home.load("worker")
     async with _alone():
         address = await _address()
@@ -67,7 +67,8 @@ async def ground(agent: Agent, vendors: Mapping[str, str]) -> AsyncIterator[Runs
                 ):
                     yield Runs(client, task_queue=queue)
             finally:
-                await provider(agent.protocol).close()
+                for protocol in agent.protocols:
+                    await provider(protocol).close()
 
 
 @contextmanager

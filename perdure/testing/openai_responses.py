@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
@@ -25,6 +25,8 @@ from perdure.testing.wire import (
     text_of,
     tokens,
 )
+
+_INCOMPLETE: Final = ("max_output_tokens", "max_messages", "content_filter", "steered")
 
 
 class OpenAIResponses:
@@ -66,11 +68,12 @@ class OpenAIResponses:
     def render(self, turn: Turn, cue: Cue) -> dict[str, Any]:
         thought = sum(tokens(part.text) for part in turn.content if isinstance(part, Think))
         output = _output(turn, cue)
-        status: object = "incomplete" if turn.truncated else "completed"
+        reason = turn.stop if turn.stop in _INCOMPLETE else "max_output_tokens" if turn.truncated else None
+        status: object = "incomplete" if reason else "completed" if turn.stop is ABSENT else turn.stop
         return {
             **_envelope(cue),
-            "status": status if turn.stop is ABSENT else turn.stop,
-            "incomplete_details": {"reason": "max_output_tokens"} if turn.truncated else None,
+            "status": status,
+            "incomplete_details": {"reason": reason} if reason else None,
             "output": output,
             "usage": _usage(cue, tokens(output or "") + thought, thought),
         }

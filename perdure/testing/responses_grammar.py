@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
-from perdure.testing.schemas import schema_problem
+from perdure.testing.schemas import format_problem, schema_problem
 from perdure.testing.wire import NO_MARK, RefusalError, digest, mark_of, object_in, sealed, text_of
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
@@ -236,6 +236,7 @@ def check_request(body: dict[str, Any], issued: set[str]) -> None:
     refuse_shape(_REQUEST, body, _NOISE)
     _check_state(body)
     _check_tools(body)
+    _check_format(body.get("text", {}).get("format"))
     items = items_of(body)
     for index, item in enumerate(items):
         _check_item(index, item, issued)
@@ -285,6 +286,11 @@ def _check_tools(body: dict[str, Any]) -> None:
         raise RefusalError("Tool choice 'required' must be specified with 'tools' parameter.", param="tool_choice")
     if isinstance(choice, dict) and choice["name"] not in names:
         raise RefusalError(f"Tool choice '{choice['name']}' not found in 'tools' parameter.", param="tool_choice")
+
+
+def _check_format(form: Any) -> None:
+    if problem := isinstance(form, dict) and format_problem(form, form.get("schema"), "openai"):
+        raise RefusalError(f"Invalid schema for response_format: {problem}.", param="text.format.schema")
 
 
 def _check_item(index: int, item: dict[str, Any], issued: set[str]) -> None:

@@ -67,7 +67,13 @@ class InMemoryRuns:
         return self._workers
 
     async def start(
-        self, agent: str, task: str, *, run_id: str | None = None, files: Sequence[File | str | Path] = ()
+        self,
+        agent: str,
+        task: str,
+        *,
+        run_id: str | None = None,
+        files: Sequence[File | str | Path] = (),
+        tools: Sequence[str] | None = None,
     ) -> Started:
         given = [each if isinstance(each, File) else File.read(each) for each in files]
         run_id = run_id or f"{agent}-{uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""Which tool schemas the vendors take, and which they answer with a 400.
+"""Which schemas of tools and answers the vendors take, and which they answer with a 400.
 
 Sources: JSON Schema 2020-12 for every schema; the vendors' pages on function calling and structured outputs for the
 roots they take and for strict mode, where a schema is compiled into a decoding grammar.
@@ -62,6 +62,15 @@ _OPENAI_DEEPEST: Final = 10
 def schema_problem(schema: object, vendor: Vendor, *, strict: bool) -> str | None:
     """What the vendor would say against this tool schema; None when it takes it."""
     return _problem(json.dumps(schema), vendor, strict)
+
+
+def format_problem(form: object, schema: object, vendor: Vendor) -> str | None:
+    """What the vendor would say against the form of an answer, which it compiles as it does a strict tool."""
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return None
+    if vendor == "openai" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(form.get("name", ""))):
+        return "name must match pattern '^[a-zA-Z0-9_-]{1,64}$'"
+    return schema_problem(schema, vendor, strict=vendor == "anthropic" or bool(form.get("strict")))
 
 
 @lru_cache(maxsize=1024)

@@ -184,7 +184,10 @@ def delay(seconds: float) -> Delay:
 
 
 def stop(reason: str | None) -> Stop:
-    """Gives the reply this stop reason; None sends none, as if the stream had been cut cleanly."""
+    """Gives the reply this stop reason; None sends none, as if the stream had been cut cleanly.
+
+    For Responses a status, or the reason why it is incomplete: `stop("content_filter")`.
+    """
     return Stop(reason)
 
 

@@ -1,27 +1,27 @@
 """An agent is a value: a name, a model, instructions, tools. Everything a run is opened with is computed from it."""
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-from perdure.core.contracts import Effect, Opening, ToolSpec
+from perdure.core.contracts import Effect, Fallback, Opening, ToolSpec
 from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
-from perdure.tools.budget import AgentError as AgentError
+from perdure.tools.answers import AnswerForm, AnswerFormError, answer_form
 from perdure.tools.budget import Budget as Budget
 from perdure.tools.builtin import ask_operator, calculator, clock
+from perdure.tools.critics import Critic
 from perdure.tools.declare import Tool, tool, where
+from perdure.tools.models import AgentError, Effort, Model
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.prices import Prices
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
 
-PROTOCOLS: Final = {"anthropic": "anthropic", "openai": "openai-responses", "openai-chat": "openai-chat"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 # Anthropic compiles all strict tools of a request into one grammar, and refuses the whole request when it grows too
@@ -46,8 +46,14 @@ class Agent:
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
         compact_at: tokens of a request from which on old observations are cleared and old turns summarised; left out,
             that is done when the model finds the transcript too long.
-        prices: of the model, where the vendor's list price is not known or not what you pay. They are the worker's: a
-            new price counts from the next turn on, also in open runs.
+        answer: the form of the answer, any type that pydantic takes: a model, a dataclass, list[Line]. Left out: text.
+        critic: who looks at the work meanwhile, and before an answer counts.
+        effort: how much the models are to think: "low", "medium" or "high". Left to the vendor unless said.
+        parallel: whether a turn may hold several calls.
+        fallbacks: models that are asked, in this order, while those before them are out: names, or a `Model` each,
+            with settings of its own.
+        prices: of `model`, where the vendor's list price is not known or not what you pay; of several models, by name.
+            They are the worker's: a new price counts from the next turn on, also in open runs.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -61,20 +67,39 @@ class Agent:
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     preamble: str | None = field(default=None, kw_only=True)
     compact_at: int = field(default=0, kw_only=True)
-    prices: Prices | None = field(default=None, kw_only=True)
+    answer: Any = field(default=None, kw_only=True)
+    critic: Critic | None = field(default=None, kw_only=True)
+    effort: Effort | None = field(default=None, kw_only=True)
+    parallel: bool = field(default=True, kw_only=True)
+    fallbacks: Sequence[str | Model] = field(default=(), kw_only=True)
+    form: AnswerForm | None = field(init=False, repr=False)
+    prices: Prices | Mapping[str, Prices] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
-        _split(self.name, self.model)
         try:
-            settings = json.loads(json.dumps(dict(self.settings), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise AgentError(f"agent {self.name!r}: settings are sent as JSON, and these are not ({error}).") from None
+            first, *others = _chain(self)
+            Model(self._critics_model)
+            _ = self._priced
+        except AgentError as error:
+            raise AgentError(f"agent {self.name!r}: {error}") from None
+        object.__setattr__(self, "settings", first.settings)
+        object.__setattr__(self, "fallbacks", tuple(others))
         if isinstance(self.compact_at, bool) or not isinstance(self.compact_at, int) or self.compact_at < 0:
             raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
-        object.__setattr__(self, "settings", MappingProxyType(settings))
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
+        object.__setattr__(self, "form", _form(self.name, self.answer))
+
+    def prices_of(self, protocol: str, model: str) -> Prices | None:
+        """What the author says that a model costs. `model`: the vendor's own name; in text mode it costs the same."""
+        return self._priced.get((protocol.removeprefix(TEXT_MODE), model))
+
+    @property
+    def _priced(self) -> dict[tuple[str, str], Prices]:
+        given = {self.model: self.prices} if isinstance(self.prices, Prices) else self.prices
+        models = ((Model(name), prices) for name, prices in given.items())
+        return {(each.protocol.removeprefix(TEXT_MODE), each.wire_name): prices for each, prices in models}
 
     @property
     def toolbox(self) -> Mapping[str, Tool]:
@@ -82,48 +107,125 @@ class Agent:
         return {each.name: each for each in self.tools if isinstance(each, Tool)}
 
     @property
-    def protocol(self) -> str:
-        return _split(self.name, self.model)[0]
+    def models(self) -> tuple[Model, ...]:
+        """All that it may ask, the first one first."""
+        return _chain(self)
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """What these models speak, each once."""
+        return tuple(dict.fromkeys(model.protocol for model in self.models))
 
     @property
     def system(self) -> str:
-        """The system prompt: perdure's part, in text mode the tools and how to call them, then the author's part."""
-        in_text = self.protocol.startswith(TEXT_MODE)
-        ours = texts.preamble(self.budget.turns, parallel=not in_text) if self.preamble is None else self.preamble
-        tools = text_prompt(specs(tuple(self.toolbox.values()), self.protocol)) if in_text else ""
+        """The system prompt for the first model."""
+        return self._system(self.models[0].protocol)
+
+    def _system(self, protocol: str) -> str:
+        """Perdure's part, in text mode the tools and how to call them, the form of the answer, then the author's."""
+        in_text = protocol.startswith(TEXT_MODE)
+        ours = self.preamble
+        if ours is None:
+            parallel = self.parallel and not in_text
+            ours = texts.preamble(self.budget.turns, parallel=parallel, form=self.form is not None)
+        tools = text_prompt(specs(tuple(self.toolbox.values()), protocol)) if in_text else ""
+        form = self.form.prompt(protocol) if self.form else ""
         theirs = self.instructions.strip()
-        heading = "Your instructions" if tools and theirs else ""  # or they would read as part of the last tool
-        return "\n\n".join(filter(None, (ours.strip(), tools, heading, theirs)))
+        heading = "Your instructions" if (tools or form) and theirs else ""  # or they would read as part of those
+        return "\n\n".join(filter(None, (ours.strip(), tools, form, heading, theirs)))
+
+    def _fallback(self, model: Model, opening: Opening) -> Fallback:
+        """What differs for a model that takes over."""
+        system, tools = self._system(model.protocol), specs(tuple(self.toolbox.values()), model.protocol)
+        return Fallback(
+            protocol=model.protocol,
+            model=model.wire_name,
+            settings=self._settings(model),
+            system=None if system == opening.system else system,
+            tools=None if tools == opening.tools else tools,
+        )
 
     def opening(self, *, stored: bool = False) -> Opening:
         """What a run of this agent is opened with, and keeps to its end. `stored`: its workers have a store."""
-        protocol, model = _split(self.name, self.model)
-        content: dict[str, Any] = {
-            "turns": self.budget.turns,
-            "stored": stored,
-            "compact_at": self.compact_at,
-            "limits": self.budget.limits,
-            "protocol": protocol,
-            "model": model,
-            "system": self.system,
-            "tools": specs(tuple(self.toolbox.values()), protocol),
-            "settings": dict(self.settings),
-        }
-        opening = Opening(digest="", **content)
-        return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
-
-
-def _split(name: str, model: str) -> tuple[str, str]:
-    prefix, colon, rest = model.partition(":")
-    mode = TEXT_MODE if prefix.startswith(TEXT_MODE) else ""
-    protocol = PROTOCOLS.get(prefix.removeprefix(mode))
-    if protocol is None or not colon or not rest.strip():
-        known = ", ".join(f"'{each}:NAME'" for each in PROTOCOLS)
-        raise AgentError(
-            f"agent {name!r}: model {model!r} does not say whose it is. Write one of {known}; for a model that cannot "
-            f"call tools, with {TEXT_MODE!r} before it."
+        first, *others = self.models
+        opening = Opening(
+            digest="",
+            turns=self.budget.turns,
+            stored=stored,
+            compact_at=self.compact_at,
+            limits=self.budget.limits,
+            protocol=first.protocol,
+            model=first.wire_name,
+            system=self._system(first.protocol),
+            tools=specs(tuple(self.toolbox.values()), first.protocol),
+            settings=self._settings(first),
+            answer=self.form.schema if self.form else None,
+            reviewing=self.critic.reviewing if self.critic else None,
+            critic=self._critics_opening(self.critic) if self.critic else None,
+            parallel=self.parallel,
         )
-    return mode + protocol, rest.strip()
+        fallbacks = tuple(self._fallback(model, opening) for model in others)
+        return _digested(opening.model_copy(update={"fallbacks": fallbacks}))
+
+    @property
+    def _critics_model(self) -> str:
+        """The critic's own, or the agent's; without tools, text mode is of no use to it."""
+        return ((self.critic and self.critic.model) or self.model).removeprefix(TEXT_MODE)
+
+    def _critics_opening(self, critic: Critic) -> Opening:
+        model = Model(self._critics_model, {} if critic.model else self.settings)
+        form = self.form.prompt(model.protocol) if self.form else ""
+        system = critic.system("\n\n".join(filter(None, (self.instructions, form))))
+        settings = model.sent(None)
+        return _digested(
+            Opening(
+                digest="", turns=1, protocol=model.protocol, model=model.wire_name, system=system, settings=settings
+            )
+        )
+
+    def _settings(self, model: Model) -> dict[str, Any]:
+        """The author's settings, and the vendor's own for the form of the answer; the author's win."""
+        settings = model.sent(self.effort)
+        ours = self.form.settings(model.protocol) if self.form and not self.tools else {}
+        for key, value in ours.items():
+            given = settings.get(key, {})
+            settings[key] = {**value, **given} if isinstance(given, dict) else given
+        return settings
+
+
+def _digested(opening: Opening) -> Opening:
+    return opening.model_copy(update={"digest": of_record(opening.model_dump(mode="json", exclude={"digest"}))})
+
+
+def _form(name: str, answer: Any) -> AnswerForm | None:
+    try:
+        return None if answer is None else answer_form(answer)
+    except AnswerFormError as error:
+        raise AgentError(f"agent {name!r}: {error}") from None
+
+
+def _chain(agent: Agent) -> tuple[Model, ...]:
+    """The agent's models, checked.
+
+    Raises:
+        AgentError: one cannot be asked as declared, or not in turn with the others.
+    """
+    if isinstance(agent.fallbacks, str):
+        raise AgentError(f"fallbacks={agent.fallbacks!r}: give a list of models.")
+    if not isinstance(agent.parallel, bool):
+        raise AgentError(f"parallel={agent.parallel!r}: give True or False.")
+    others = (each if isinstance(each, Model) else Model(each) for each in agent.fallbacks)
+    models = (Model(agent.model, agent.settings), *others)
+    if twice := [name for name, times in Counter(model.name for model in models).items() if times > 1]:
+        raise AgentError(f"model {twice[0]!r} is to take over from itself: name it once.")
+    for model in models:
+        model.sent(agent.effort)
+        if len(models) > 1 and model.thinks_first:
+            raise AgentError(
+                f"model {model.name!r} thinks before every call (thinking: enabled), and would refuse a transcript in "
+                "which another model called. Beside fallbacks use {'type': 'adaptive'}, or effort."
+            )
+    return models
 
 
 def _declared(agent: str, given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
@@ -154,6 +256,18 @@ def that_reads_on(agent: Agent, outputs: Outputs) -> Agent:
     """The agent with `read_more`, if a tool of its own may return more than the model is shown."""
     long = any(each not in (ask_operator, calculator, clock) for each in agent.tools)
     return replace(agent, tools=(*agent.tools, outputs.reader)) if long else agent
+
+
+def scoped(agent: Agent, only: Collection[str]) -> Agent:
+    """The agent with these of its tools alone, in its own order; `read_more` goes along, which reads the run itself.
+
+    Raises:
+        AgentError: it has no such tool; the text lists those it has.
+    """
+    if unknown := [name for name in only if name not in agent.toolbox]:
+        known = ", ".join(agent.toolbox) or "none"
+        raise AgentError(f"agent {agent.name!r} has no tool {unknown[0]!r}; it has: {known}.")
+    return replace(agent, tools=[each for name, each in agent.toolbox.items() if name in only or is_read_more(each)])
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

@@ -5,10 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from perdure.core.contracts import Limits
-
-
-class AgentError(Exception):
-    """An agent that cannot be run as declared: what, why, what to do."""
+from perdure.tools.models import AgentError
 
 
 @dataclass(frozen=True)

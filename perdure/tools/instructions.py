@@ -27,7 +27,7 @@ reason that was given, or go on without it.
 
 The end
 - {budget}
-- When you have what the task needs, answer: first the result, then what it rests on.
+- When you have what the task needs, answer{form}
 - If you can't finish, answer with what is known, and say plainly what isn't and what was not done."""
 
 
@@ -38,8 +38,17 @@ _PARALLEL: Final = (
 _ONE_BY_ONE: Final = "Take one action in a turn, and wait for its observation before the next."
 
 
-def preamble(turns: int, *, parallel: bool = True) -> str:
-    """The instructions for an agent with a budget of `turns`. Not `parallel`: one call in a turn, as in text mode."""
+_IN_WORDS: Final = ": first the result, then what it rests on."
+_IN_FORM: Final = ", in the form that is asked for."
+
+
+def preamble(turns: int, *, parallel: bool = True, form: bool = False) -> str:
+    """The instructions for an agent with a budget of `turns`.
+
+    Args:
+        parallel: False for one call in a turn, as in text mode.
+        form: whether the answer has one.
+    """
     budget = "You have one turn: this one." if turns == 1 else f"You have at most {turns} turns. Plan for fewer."
     tools, pace = ("tools", _PARALLEL) if parallel else ("one tool", _ONE_BY_ONE)
-    return PREAMBLE.format(budget=budget, tools=tools, pace=pace)
+    return PREAMBLE.format(budget=budget, tools=tools, pace=pace, form=_IN_FORM if form else _IN_WORDS)

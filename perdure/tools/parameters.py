@@ -37,7 +37,7 @@ class ArgumentsError(Exception):
     """Arguments that a tool does not take; the message names each one, worded for the model."""
 
 
-class _Schema(GenerateJsonSchema):
+class OfferedSchema(GenerateJsonSchema):
     """pydantic's schema, with decimals offered as plain numbers: its own pattern for them no vendor compiles."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own name
@@ -120,23 +120,28 @@ def _sets_sorted(value: Any, plain: Any) -> Any:
     return plain
 
 
-def problems(error: ValidationError) -> str:
-    """A validation error in one line a model can act on: each place, and what is wrong there."""
+def problems(error: ValidationError, what: str = "argument") -> str:
+    """A validation error in one line a model can act on: each place, and what is wrong there.
+
+    Args:
+        what: the word for what may be unknown or missing.
+    """
     found = error.errors(include_url=False, include_context=False)
-    told = [_problem(each["type"], each["loc"], each["msg"], each["input"]) for each in found[:_MOST_PROBLEMS]]
+    told = [_problem(each["type"], each["loc"], each["msg"], each["input"], what) for each in found[:_MOST_PROBLEMS]]
     more = [f"and {len(found) - _MOST_PROBLEMS} more"] if len(found) > _MOST_PROBLEMS else []
     return "; ".join(told + more)
 
 
-def _problem(kind: str, place: tuple[int | str, ...], message: str, given: Any) -> str:
+def _problem(kind: str, place: tuple[int | str, ...], message: str, given: Any, what: str) -> str:
     where = ".".join(str(part) for part in place)
     if kind == "extra_forbidden":
-        return f"unknown argument {where!r}"
+        return f"unknown {what} {where!r}"
     if kind in ("missing", "missing_argument"):
-        return f"missing argument {where!r}"
+        return f"missing {what} {where!r}"
     message = message[:1].lower() + message[1:]
     shown = repr(given)
-    return f"{where!r}: {message}, not {shown if len(shown) <= 80 else shown[:77] + '...'}"
+    place_named = f"{where!r}: " if where else ""
+    return f"{place_named}{message}, not {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
 
 def without_nulls(given: Any, schema: Any, defs: Mapping[str, Any]) -> Any:
@@ -275,7 +280,7 @@ def _parameters(name: str, declared: list[tuple[inspect.Parameter, Any]], told: 
     config = ConfigDict(extra="forbid", allow_inf_nan=False, validate_default=True, validate_by_alias=True)
     try:
         model = create_model(f"{name}_arguments", __config__=config, **fields)
-        schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
+        schema = model.model_json_schema(by_alias=True, schema_generator=OfferedSchema)
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError) as error:
         reason = str(error).splitlines()[0]
         raise ToolDeclarationError(

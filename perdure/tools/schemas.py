@@ -84,8 +84,13 @@ def _inlined(schema: Any, defs: Mapping[str, Any], above: tuple[str, ...]) -> An
 
 def open_form(schema: Schema) -> Schema:
     """What is sent without strict mode: titles gone, references resolved, every array with `items` (for OpenAI)."""
-    form: Schema = _mapped(inlined(schema), _tidied)
-    return {"type": "object", "properties": {}, **form}
+    return {"type": "object", "properties": {}, **tidied(inlined(schema))}
+
+
+def tidied(schema: Schema) -> Schema:
+    """The schema of any value: without titles, and what only pydantic reads."""
+    tidy: Schema = _mapped(schema, _tidied)
+    return tidy
 
 
 def _tidied(node: Schema) -> Schema:

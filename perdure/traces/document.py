@@ -6,7 +6,8 @@ SHA-256; `claims` is what the model said, true or not. Absent things are null or
 `ensure_ascii`, so that nothing in it can act on a terminal.
 
 The whole is what `perdure.traces.shape` documents, by the same names, with `took` (seconds from first scheduling to the
-result), `waited` (seconds a request waited) and `settled` (the decision that settled it) worked out.
+result), `waited` (seconds a request waited) and `settled` (the decision that settled it) worked out; and `answer`, the
+run's answer: a JSON value where the agent declares its form, else text.
 """
 
 import json
@@ -28,7 +29,13 @@ VERSION = 1
 
 def document(trace: Trace) -> dict[str, Any]:
     """The whole trace as JSON values."""
-    return {"format": "perdure.trace", "v": VERSION, **plain(trace)}
+    return {"format": "perdure.trace", "v": VERSION, **plain(trace), "answer": answer(trace)}
+
+
+def answer(trace: Trace) -> Any:
+    """The run's answer: text, or a JSON value where its agent declares a form; "" while there is none."""
+    said = trace.outcome.answer if trace.outcome else ""
+    return json.loads(said) if trace.structured else said
 
 
 def row(found: RunRow) -> dict[str, Any]:

@@ -40,6 +40,8 @@ _FIGURES: Final = re.compile(
 )
 _NUMBERING: Final = re.compile(r"^[ \t]*(?:[#*-][ \t]*)?\d{1,3}[.)](?=\s)", re.MULTILINE)
 _NUMBER: Final = re.compile(_NUMERAL)
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?')
+_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _WORD: Final = re.compile(r"[\w#]+")
 _WORDS: Final = re.compile(r"[\w#]+(?:[-:][\w#]+)+")
 
@@ -69,6 +71,15 @@ def unsupported_figures(answer: str, observations: Iterable[str]) -> tuple[Figur
         known.read(observation)
         missing = [found for found in missing if not any(known.supports(reading) for reading in _readings(found))]
     return tuple(Figure(found.group(), *found.span()) for found in missing)
+
+
+def values_alone(answer: str) -> str:
+    """A JSON text with blanks for its keys and its escapes, each thing in its place: keys are no claims."""
+    return _STRING.sub(lambda found: " " * len(found.group()) if found["key"] else _unescaped(found.group()), answer)
+
+
+def _unescaped(string: str) -> str:
+    return _ESCAPE.sub(lambda found: " " * len(found.group()), string)
 
 
 class _Known:

@@ -10,6 +10,7 @@ from typing import Final
 
 from perdure.core import inert
 from perdure.core.contracts import (
+    ASK_CRITIC,
     CALL_MODEL,
     CHECK_DECISION,
     CHECK_STEERING,
@@ -18,6 +19,7 @@ from perdure.core.contracts import (
     AdmittedCall,
     Checked,
     Choice,
+    Critique,
     Ending,
     FileRef,
     Observation,
@@ -132,6 +134,8 @@ class Narration:
             for ref in asked.get("since", ()):
                 if ref.get("kind") == "note" and not ref.get("id"):  # what an operator said is told as it comes
                     yield from self._said(event, "note", inert.block(ref.get("text", "")), "dim")
+        elif event.activity == ASK_CRITIC:
+            yield from self._said(event, "critic", f"is asked, after {inert.line(asked.get('occasion', '?'))}", "dim")
         elif event.activity == RUN_TOOL and (call := self._call(event)):
             again = event.activity_id.rpartition("r")[2].isdigit()
             if call.verdict is Verdict.ASK or again:
@@ -144,6 +148,10 @@ class Narration:
         took = clock.lasted((event.at - scheduled.at).total_seconds())
         if scheduled.activity == CALL_MODEL and (turn := read(RecordedTurn, event.result)):
             yield from self._thought(event, turn, took)
+        elif scheduled.activity == ASK_CRITIC and (critique := read(Critique, event.result)):
+            word = "has nothing to change" if critique.approved else inert.block(critique.text, self._limit)
+            yield from self._said(event, "critic", word or "(said nothing)", "claim")
+            yield from self._said(event, "", f"{took}; {text.spent(critique.usage, critique.cost)}", "dim")
         elif scheduled.activity in (CHECK_DECISION, CHECK_STEERING):
             checked = read(Checked, event.result)
             if checked and not checked.accepted:

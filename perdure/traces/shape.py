@@ -131,6 +131,24 @@ class TracedCall:
 
 
 @dataclass(frozen=True)
+class TracedCritique:
+    """A critic's word on a turn. `told`: the model heard it; `approved`: there was nothing to change.
+
+    `text` is what it said, true or not; it and the flags are empty until it has answered.
+    """
+
+    occasion: str
+    text: str
+    approved: bool
+    told: bool
+    protocol: str
+    model: str
+    usage: Usage
+    executions: tuple[Execution, ...]
+    cost: Decimal | None = None  # as of a turn
+
+
+@dataclass(frozen=True)
 class TracedTurn:
     """A turn. `heard` is what the run itself told the model before it; `stop` is None until the model has answered."""
 
@@ -147,6 +165,9 @@ class TracedTurn:
     executions: tuple[Execution, ...]
     asked: tuple[Asked, ...]  # where the model could not be asked without a person's help
     said: tuple[Spoken, ...] = ()  # by operators, heard before it
+    critique: TracedCritique | None = None
+    protocol: str = ""  # that of the model that answered, where it is another than the run's first
+    passed: tuple[str, ...] = ()  # models that were out, and what they said
     cost: Decimal | None = None  # US dollars; None: nobody knows, or the record is older than that
 
     @property
@@ -212,6 +233,8 @@ class Trace:
     spoken: tuple[Spoken, ...] = ()  # all that operators said without being asked, heard or not
     paused: Steered | None = None
     retried: tuple[Retried, ...] = ()
+    structured: bool = False  # the answer has a form, and is JSON of it
+    tools: tuple[str, ...] | None = None  # of the agent's, those it was started with; None: all
     limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
     cost: Decimal | None = None  # US dollars, of all replies; None where nobody knows that of one
 

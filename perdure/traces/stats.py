@@ -172,23 +172,33 @@ def _retries(executions: Iterable[Execution]) -> int:
 
 
 def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
-    """What a run cost (in older records: at list prices on its day); None if one of its turns has no price.
+    """What a run cost (in older records: at list prices on its day); None if one of its model calls has no price.
 
     Then also of which models.
     """
-    answered = [turn for turn in trace.turns if turn.stop is not None]
-    costs = {turn.number: _cost(trace, turn) for turn in answered}
-    unknown = dict.fromkeys(turn.model or trace.model for turn in answered if costs[turn.number] is None)
-    known = sum((each for each in costs.values() if each is not None), Decimal(0))
+    costs = [paid for turn in trace.turns for paid in _costs(trace, turn)]
+    unknown = dict.fromkeys(model for model, each in costs if each is None)
+    known = sum((each for _, each in costs if each is not None), Decimal(0))
     return (None if unknown else known), tuple(unknown)
 
 
-def _cost(trace: Trace, turn: TracedTurn) -> Decimal | None:
-    """As recorded; for older records by the name that the server answered under, else by the one it was asked for."""
-    if trace.limits is not None:
-        return turn.cost
-    names = dict.fromkeys(name for name in (turn.model, trace.model) if name)
-    found = (price(trace.protocol, name, turn.usage, at=turn.started) for name in names)
+def _costs(trace: Trace, turn: TracedTurn) -> Iterator[tuple[str, Decimal | None]]:
+    """Model and price of each model call of a turn: its own, and the critic's.
+
+    As recorded; for older records by the name that the server answered under, else by the one that it was asked for.
+    """
+    recorded, said = trace.limits is not None, turn.critique
+    if turn.stop is not None:
+        yield turn.model or trace.model, turn.cost if recorded else _listed(trace, turn)
+    if said and said.protocol:
+        old = None if recorded else price(said.protocol, said.model, said.usage, at=turn.started)
+        yield said.model, said.cost if recorded else old
+
+
+def _listed(trace: Trace, turn: TracedTurn) -> Decimal | None:
+    other = turn.protocol  # that of a model that took over
+    names = dict.fromkeys(name for name in (turn.model, "" if other else trace.model) if name)
+    found = (price(other or trace.protocol, name, turn.usage, at=turn.started) for name in names)
     return next((each for each in found if each is not None), None)
 
 

@@ -25,7 +25,7 @@ from perdure.core.files import listed
 from perdure.core.messages import Part
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span, laid_out, said
-from perdure.traces.shape import Asked, Execution, Ruling, Spoken, Trace, TracedCall, TracedTurn
+from perdure.traces.shape import Asked, Execution, Ruling, Spoken, Trace, TracedCall, TracedCritique, TracedTurn
 from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
@@ -109,6 +109,8 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     yield from _files(trace.files)
     if trace.model:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
+    if trace.tools is not None:
+        yield from field("tools", f"{inert.line(', '.join(trace.tools)) or 'none'}: no others were given to this run")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
     if trace.ended:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
@@ -182,10 +184,29 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     for note in turn.heard:
         yield from field("note", inert.block(note), "dim")
     yield from _happened(turn.executions, turn.asked, view, apart=apart)
+    for model in turn.passed:
+        yield from field("out", inert.line(model), "warn", "warn")
+    if turn.protocol:
+        yield from field("model", f"{inert.line(turn.model)} ({inert.line(turn.protocol)})")
     yield from claims(turn, view, trace.outcome)
     for call in turn.calls:
         if not (apart and call.state == "waiting"):
             yield from _call(call, view)
+    if turn.critique:
+        yield from _critique(turn.critique, view)
+
+
+def _critique(critique: TracedCritique, view: View) -> Iterator[Line]:
+    """What the critic said after a turn; a claim, like all that models say."""
+    said = "has nothing to change" if critique.approved else _cut(critique.text, view)
+    if critique.told:
+        said += "\n(told to the model)"
+    elif not critique.approved and critique.text:
+        said += "\n(not told)"
+    yield from field("critic", said or "(said nothing)" if took(critique.executions) else "is asked", "claim")
+    facts = (f"after {critique.occasion}", took(critique.executions), spent(critique.usage, critique.cost))
+    yield from field("", " · ".join(filter(None, facts)), "dim")
+    yield from _happened(critique.executions, (), view)
 
 
 def claims(turn: TracedTurn, view: View, outcome: Outcome | None = None) -> Iterator[Line]:
@@ -402,7 +423,8 @@ def ending(trace: Trace, view: View) -> Iterator[Line]:
         return
     yield BLANK
     tone = TONES.get(outcome.state, "plain")
-    yield from said(outcome.state.value, inert.block(outcome.answer), tone=tone, hang=COLUMN)
+    answer = laid_out(outcome.answer) if trace.structured else outcome.answer
+    yield from said(outcome.state.value, inert.block(answer), tone=tone, hang=COLUMN)
     if outcome.reason:
         yield from field("because", because(trace), tone=tone)
     for line in outcome.report:

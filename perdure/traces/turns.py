@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from perdure.core.contracts import (
+    ASK_CRITIC,
     CALL_MODEL,
     CHECK_DECISION,
     CHECK_STEERING,
@@ -21,11 +22,13 @@ from perdure.core.contracts import (
     PROBE_TOOL,
     RUN_TOOL,
     AdmittedCall,
+    AskCritic,
     CallModel,
     CheckDecision,
     Checked,
     CheckSteering,
     Choice,
+    Critique,
     Ending,
     FileRef,
     Observation,
@@ -44,7 +47,7 @@ from perdure.core.contracts import (
 from perdure.core.messages import thoughts
 from perdure.traces import asking
 from perdure.traces import events as e
-from perdure.traces.figures import unsupported_figures
+from perdure.traces.figures import unsupported_figures, values_alone
 from perdure.traces.shape import (
     Asked,
     CallState,
@@ -54,6 +57,7 @@ from perdure.traces.shape import (
     Suspension,
     Trace,
     TracedCall,
+    TracedCritique,
     TracedTurn,
 )
 
@@ -166,6 +170,27 @@ class _Index:
             asked=self.asked_at[(number, -1)],
             said=tuple(each for each in self.spoken if each.turn == number),
             cost=turn.cost if turn else None,
+            critique=self._critique(number),
+            protocol=turn.protocol if turn and turn.place else "",
+            passed=turn.passed if turn else (),
+        )
+
+    def _critique(self, number: int) -> TracedCritique | None:
+        asks = {id: asked for id, asked in self._inputs(ASK_CRITIC, AskCritic).items() if asked.turn == number}
+        if not asks:
+            return None
+        found = (read(Critique, self.results.get(id)) for id in asks)
+        said = next((each for each in found if each), None)
+        return TracedCritique(
+            occasion=next(iter(asks.values())).occasion.value,
+            text=said.text if said else "",
+            approved=said.approved if said else False,
+            told=said.told if said else False,
+            protocol=said.protocol if said else "",
+            model=said.model if said else "",
+            usage=said.usage if said else Usage(),
+            executions=self._all(asks),
+            cost=said.cost if said else None,
         )
 
     def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
@@ -244,6 +269,8 @@ class _Index:
         answer = outcome.answer if outcome else ""
         files = self.started.start.files
         saw_files = bool(files) or any(call.files for turn in turns for call in turn.calls)
+        structured = bool(opening and opening.answer is not None and turns and turns[-1].stop is Stop.ANSWER and answer)
+        claimed = values_alone(answer) if structured else answer
         return Trace(
             run_id=self.started.run_id,
             segment_id=self.segment_id,
@@ -257,12 +284,12 @@ class _Index:
             protocol=opening.protocol if opening else "",
             model=opening.model if opening else "",
             budget=opening.turns if opening else None,
-            usage=sum((turn.usage for turn in turns), self.before.usage),
+            usage=sum((each.usage for turn in turns for each in (turn, turn.critique) if each), self.before.usage),
             turns=turns,
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
             outcome=outcome,
-            unsupported=() if saw_files else unsupported_figures(answer, [self.started.start.task, *observed]),
+            unsupported=() if saw_files else unsupported_figures(claimed, [self.started.start.task, *observed]),
             suspensions=self._suspensions(),
             cancelling=cancelling,
             last=max(event.at for event in self.events),
@@ -272,6 +299,8 @@ class _Index:
             spoken=self.spoken,
             paused=self.standing.paused if outcome is None else None,
             retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
+            structured=structured,
+            tools=self.started.start.tools,
             limits=opening.limits if opening else None,
             cost=(outcome.cost if outcome else _sum(turns, self.before)) if opening and opening.limits else None,
         )
@@ -329,6 +358,7 @@ def read(model: type[M], value: Any) -> M | None:
 def _sum(turns: Iterable[TracedTurn], before: State) -> Decimal | None:
     """What the run cost; None if of one of its turns nobody knows."""
     costs = [turn.cost for turn in turns if turn.stop]
+    costs += [turn.critique.cost for turn in turns if turn.critique and turn.critique.protocol]
     if before.unpriced or None in costs:
         return None
     return sum(filter(None, costs), before.cost)

@@ -57,6 +57,21 @@ def test_an_agent_is_shown_with_all_that_a_run_is_opened_with(console: Console, 
         assert needed in told
 
 
+def test_an_agent_is_shown_with_its_critic_whose_key_is_missed_too(
+    console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "reviewed.py"
+    options = "answer=int, critic=Critic(model='openai:gpt-6-luna', instructions='Look twice.')"
+    path.write_text(
+        f"from perdure import Agent, Critic\nsum = Agent('sum', model='anthropic:x', instructions='Add.', {options})\n"
+    )
+    told = console("agents", "show", "sum", str(path)).stdout
+    assert "Look twice." in told
+    assert '{"type": "integer"}' in told
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY is not set: runs of sum will be stuck" in console("agents", "--keys", str(path)).stderr
+
+
 def test_agents_as_json(console: Console, agent: str) -> None:
     [told] = json.loads(console("agents", agent, "-o", "json").stdout)
     assert told["policy"]["refund"] == {"effect": "once", "asks": "asks if amount > 100"}

@@ -34,6 +34,17 @@ def test_prices_are_the_workers_and_no_part_of_what_is_recorded():
     assert plain.opening() == priced.opening()
 
 
+def test_prices_are_those_of_the_model_or_of_several_by_name():
+    one, two = Prices(input=1, output=2), Prices(input=3, output=4)
+    agent = Agent("a", model="text+openai-chat:m", instructions="", fallbacks=["openai:n"], prices=one)
+    assert agent.prices_of("text+openai-chat", "m") == agent.prices_of("openai-chat", "m") == one
+    assert agent.prices_of("openai-responses", "n") is None
+    agent = Agent("a", model="openai-chat:m", instructions="", prices={"openai-chat:m": one, "openai:n": two})
+    assert (agent.prices_of("openai-chat", "m"), agent.prices_of("openai-responses", "n")) == (one, two)
+    with pytest.raises(AgentError, match="'llama' does not say whose it is"):
+        Agent("a", model="openai-chat:m", instructions="", prices={"llama": one})
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from perdure import Budget, Prices, tool
-from perdure.core.contracts import Choice, RequestKind, RunState
-from perdure.testing import blank, call, say
+from perdure import Budget, Critic, Prices, tool
+from perdure.core.contracts import Choice, RequestKind, RunState, Steer, Steering
+from perdure.testing import Script, blank, call, error, say
 from perdure.traces.turns import trace
 
 
@@ -74,6 +74,46 @@ async def test_a_model_that_nobody_can_price_is_not_asked_until_somebody_says_wh
         await desk.decide(run_id, request, Choice.RETRY)
         outcome = await desk.runs.result(run_id)
         assert (outcome.state, outcome.cost) == (RunState.ANSWERED, PRICES.cost(outcome.usage))
+
+
+async def test_a_model_that_takes_over_has_its_own_price_and_one_without_is_passed_over(stage):
+    first = Script(lambda seen: error(401), model="claude-opus-5-5")
+    spare = Script([call("look", at=1), say("seen")], model="gpt-6-luna")
+    chain = ["openai-chat:nobody-knows", "openai-chat:gpt-6-luna"]
+    prices = {"openai-chat:gpt-6-luna": PRICES}
+    budget = Budget(money="0.50")
+    async with stage((first, spare), [look], fallbacks=chain, prices=prices, budget=budget) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.cost) == (RunState.ANSWERED, PRICES.cost(outcome.usage))
+        assert "nobody knows what 'nobody-knows' costs" in str(trace(await desk.runs.events(run_id)).turns[0].passed)
+
+
+async def test_a_critic_is_paid_from_the_same_budget(stage):
+    def script(seen):
+        return say("Go on.") if "You are the critic" in str(seen.body["system"]) else looks(seen)
+
+    async with stage(
+        script, [look], critic=Critic((), every=1, notes=9), budget=Budget(turns=50, money="0.03")
+    ) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert outcome.reason.startswith("the budget of $0.03 is spent")
+        turns = trace(await desk.runs.events(run_id)).turns
+        own, critics = sum(t.cost for t in turns), sum(t.critique.cost for t in turns if t.critique)
+        assert critics > 0
+        assert outcome.cost == own + critics == trace(await desk.runs.events(run_id)).cost
+
+
+async def test_time_stands_still_while_a_run_is_paused(stage):
+    async with stage([call("look", at=1), say("seen")], [look], budget=Budget(time=4)) as desk:
+        await desk.rest()
+        run_id = await desk.start()
+        await desk.runs.steer(run_id, Steering(id="p", steer=Steer.PAUSE, by="ann"))
+        await desk.serve()
+        await asyncio.sleep(4.5)
+        await desk.runs.steer(run_id, Steering(id="r", steer=Steer.RESUME, by="ann"))
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
 
 
 async def test_without_a_budget_of_money_an_unknown_price_is_said_and_stops_nothing(stage):

@@ -17,6 +17,7 @@ READ = {
     c.PROBE_TOOL: (c.RunTool, c.Observed),
     c.CHECK_DECISION: (c.CheckDecision, c.Checked),
     c.CHECK_STEERING: (c.CheckSteering, c.Checked),
+    c.ASK_CRITIC: (c.AskCritic, c.Reviewed),
     c.COMPACT_TRANSCRIPT: (c.CompactTranscript, c.Carried),
     c.EXPORT_SEGMENT: (c.ExportSegment, c.Exported),
 }

@@ -135,7 +135,7 @@ def test_a_summary_of_old_turns_is_counted_too():
     assert limited(state) == "the budget of $0.50 is spent ($0.55 used)"
     unpriced = with_context(after(opened(money="9")), Carried(digest="c", usage=TOKENS), "compact-1")
     assert "nobody knows what 1 turn cost" in limited(unpriced)
-    assert asked(with_context(after(opened(money="0.50")), Carried(digest="c"), "compact-1")).tools
+    assert asked(with_context(after(opened(money="0.50")), Carried(digest="c", cost=Decimal(0)), "compact-1")).tools
 
 
 def test_a_paused_run_asks_nobody_for_more():

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from perdure import Budget, ToolContext, tool
+from perdure import Budget, Critic, ToolContext, tool
 from perdure.core.contracts import Choice, Request, RequestKind, RunState
 from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
-from perdure.testing import call, error, say, think
+from perdure.testing import Script, call, error, say, think
 from perdure.traces.events import RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
@@ -265,3 +265,47 @@ async def test_a_circle_is_noticed_over_the_seam(brief: StageOf) -> None:
         outcome = await desk.runs.result(run_id)
         assert await _segments(desk, run_id) >= 2
         assert (outcome.state, outcome.turns) == (RunState.LIMITED, 5)
+
+
+@pytest.mark.parametrize("every", [1, 2])  # so that a segment ends before a note is heard, and after
+async def test_a_critic_goes_along_into_new_segments(brief: StageOf, every: int) -> None:
+    """It is shown what was before, is heard in them, and its notes are counted over all of them."""
+
+    def reply(seen: Any) -> Any:
+        if "You are the critic" in str(seen.body["system"]):
+            return say("APPROVED" if "final answer" in seen.task else f"Note after {seen.task.count('calls look')}.")
+        return looks(14)(seen)
+
+    critic = Critic("answer", every=every, notes=6)
+    async with brief(reply, [look], turns=100, critic=critic, cached=0, journal=Journal(kept_bytes=0)) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "done")
+        assert await _segments(desk, run_id) >= 3
+
+        found = trace(await desk.runs.events(run_id))
+        told = {turn.number: turn.critique.text for turn in found.turns if turn.critique and turn.critique.told}
+        assert told == {number: f"Note after {number}." for number in range(every, 7 * every, every)}
+        heard = [desk.heard(place) for place in range(len(desk.model.requests))]
+        own = [text for text in heard if "You are the critic" not in text]
+        assert all(f"Note after {number}." in own[-1] for number in told)
+        assert found.usage == outcome.usage
+
+
+async def test_the_model_that_took_over_is_asked_on_in_the_next_segment(brief: StageOf) -> None:
+    first = Script(lambda seen: error(401), model="claude-opus-5-5")
+    spare = Script(looks(25), model="gpt-5.5")
+    async with brief((first, spare), [look], turns=100, fallbacks=["openai:gpt-5.5"]) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 3
+        assert [request.body["model"] for request in desk.model.requests] == ["claude-opus-5-5"] + ["gpt-5.5"] * 26
+
+
+async def test_the_tools_that_a_run_was_given_are_its_tools_in_every_segment(brief: StageOf) -> None:
+    async with brief(looks(14), [look, pay], turns=100) as desk:
+        run_id = await desk.start(tools=["look"])
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 2
+        offered = [[each["name"] for each in request.body["tools"]] for request in desk.model.requests]
+        assert offered == [["look"]] * 15
