@@ -41,7 +41,7 @@ def activities(
         tools.probe_tool,
         decisions.check_decision,
         decisions.check_steering,
-        Compactions(journal).compact_transcript,
+        Compactions(agents, journal).compact_transcript,
         Exports(store).export_segment,
-        Critics(journal).ask_critic,
+        Critics(agents, journal).ask_critic,
     ]

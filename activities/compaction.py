@@ -1,14 +1,17 @@
 """Compacting: what a run goes on with when its transcript, or its history, has grown too long."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.costs import cost, refuse_unpriced
 from activities.own import heartbeating, recorded, segment
+from perdure import Agent
 from perdure.core.compaction import Told, as_text, compacted, size_of
 from perdure.core.contracts import (
     COMPACT_TRANSCRIPT,
@@ -22,7 +25,7 @@ from perdure.core.contracts import (
 )
 from perdure.core.labels import TEXT_MODE
 from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, digest, entries, opening, stored, told
-from perdure.providers.protocol import ModelError
+from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
 from perdure.temporal.journal import Journal
 from perdure.tools.answers import without_form
@@ -42,6 +45,7 @@ instructions. Be brief and exact, and write nothing else."""
 
 @dataclass(frozen=True)
 class Compactions:
+    agents: Mapping[str, Agent]
     journal: Journal
 
     @activity.defn(name=COMPACT_TRANSCRIPT)
@@ -54,12 +58,18 @@ class Compactions:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
-            summary, usage = await _summary(offered, small.gone)
+            agent = self.agents.get(asked.agent)
+            reply = await _summary(agent, offered, small.gone)
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))
-        told_now = stored(small.told(summary))
-        return recorded(
-            self.journal, Carried(digest="", opening=offered, entries=told_now, records=records, usage=usage)
+        carried = Carried(
+            digest="",
+            opening=offered,
+            entries=stored(small.told(reply.answer if reply else "")),
+            records=records,
+            usage=reply.usage if reply else Usage(),
+            cost=reply.cost if reply else Decimal(0),
         )
+        return recorded(self.journal, carried)
 
 
 def _most(said: Sequence[Entry], asked: CompactTranscript) -> int:
@@ -91,10 +101,10 @@ def _records(record: Record, since: Sequence[Ref]) -> dict[str, Any]:
     return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation", "critique")}
 
 
-async def _summary(offered: Opening | None, gone: Sequence[Told]) -> tuple[str, Usage]:
+async def _summary(agent: Agent | None, offered: Opening | None, gone: Sequence[Told]) -> Reply | None:
     """The model's own words for turns that go; none if it gives none, for a note says the essential anyway."""
     if offered is None or not gone:
-        return "", Usage()
+        return None
     asking = offered.model_copy(
         update={
             "protocol": offered.protocol.removeprefix(TEXT_MODE),
@@ -105,9 +115,10 @@ async def _summary(offered: Opening | None, gone: Sequence[Told]) -> tuple[str, 
     )
     vendor = provider(asking.protocol)
     try:
+        refuse_unpriced(agent, offered)
         messages = vendor.encode([Task(as_text(gone, _MOST_SUMMARISED))])
         reply = vendor.read(await vendor.post(vendor.body(asking, messages, tools=True)), asking)
     except ModelError as error:
         log.warning("summary", run=segment().workflow_id, kind=error.kind, why=error.message)
-        return "", Usage()
-    return reply.answer, reply.usage
+        return None
+    return replace(reply, cost=cost(agent, offered, reply))

@@ -4,6 +4,7 @@ It is a model call of its own, without tools, and it is shown the transcript as 
 of any other, and none is handed another's reasoning. Who it is and what it is told stands in the run's opening.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -12,7 +13,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.compaction import transcript
 from activities.model import answered, trouble_of
-from activities.own import heartbeating, recorded, segment
+from activities.own import agent_of, heartbeating, recorded, segment
+from perdure import Agent
 from perdure.core.contracts import ASK_CRITIC, TRANSCRIPT_MISMATCH, AskCritic, Critique, Opening, Stop
 from perdure.core.transcript import Record, RecordGapError, Task, told
 from perdure.providers.protocol import ModelError, Reply
@@ -25,10 +27,12 @@ log = structlog.get_logger("perdure")
 
 @dataclass(frozen=True)
 class Critics:
+    agents: Mapping[str, Agent]
     journal: Journal
 
     @activity.defn(name=ASK_CRITIC)
     async def ask_critic(self, asked: AskCritic) -> Critique:
+        agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
             record = await self.journal.whole(activity.client(), segment())
             try:
@@ -37,7 +41,7 @@ class Critics:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             messages = provider(critic.protocol).encode([Task(question)])
             try:
-                reply = await answered(Conversation(critic, messages, "", ""), tools=True)
+                reply = await answered(agent, Conversation(critic, messages, "", ""), tools=True)
             except ModelError as error:
                 raise trouble_of(error) from None
         critique = recorded(self.journal, _critique(asked, critic, reply))
@@ -55,7 +59,8 @@ def _question(record: Record, asked: AskCritic) -> tuple[Opening, str]:
     since = told(record, [ref for ref in asked.since if ref.kind != "context"])
     if opening is None or opening.critic is None:
         raise RecordGapError("the run was opened with no critic")
-    return opening.critic, shown(record.task, [*before, *since], asked.occasion, record.files)
+    critic = opening.critic.model_copy(update={"limits": opening.limits})
+    return critic, shown(record.task, [*before, *since], asked.occasion, record.files)
 
 
 def _critique(asked: AskCritic, critic: Opening, reply: Reply) -> Critique:
@@ -70,4 +75,5 @@ def _critique(asked: AskCritic, critic: Opening, reply: Reply) -> Critique:
         text=noted(said or reply.answer),
         protocol=critic.protocol,
         model=reply.model,
+        cost=reply.cost,
     )

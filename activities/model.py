@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache, partial
 from itertools import chain, count
 
@@ -12,6 +13,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.costs import cost, refuse_unpriced
 from activities.fallback import of_chain, preferred, rest
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
@@ -44,7 +46,7 @@ log = structlog.get_logger("perdure")
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every vendor takes back
 _MOST_CALLS = 64  # in one turn: what settles at once must fit into a run's limits
 _ONE = "not run: one call in a turn. Ask for it again when you have seen what came of the first."
-_SPENT = "not run: the budget of turns is spent"
+_SPENT = "not run: no tool can be called any more"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Models:
         agent = agent_of(self.agents, asked.agent)
         async with heartbeating():
             began = time.monotonic()
-            conversation, reply, passed = await self._thought(asked, _offered(agent, self.stored, asked.only))
+            conversation, reply, passed = await self._thought(agent, asked)
         reply = _formed(agent, conversation.opening, reply, last=not asked.tools)
         turn = recorded(self.journal, _recorded_turn(agent, asked, conversation, reply, passed))
         log.info(
@@ -70,18 +72,20 @@ class Models:
             stop=turn.stop,
             calls=[call.name for call in turn.calls],
             seconds=round(time.monotonic() - began, 3),
+            cost=None if turn.cost is None else f"{turn.cost:f}",
             **turn.usage.model_dump(),
         )
         return turn
 
-    async def _thought(self, asked: CallModel, fresh: Opening) -> tuple[Conversation, Reply, tuple[str, ...]]:
+    async def _thought(self, agent: Agent, asked: CallModel) -> tuple[Conversation, Reply, tuple[str, ...]]:
         """What the first of the run's models that is not out replies, and what the others said."""
+        fresh = _offered(agent, self.stored, asked.only)
         at_hand = await self._conversation(asked, fresh)
 
         async def ask(place: int) -> tuple[Conversation, Reply]:
             same = at_hand.place == place
             conversation = at_hand if same else await self._conversation(asked, fresh, place)
-            return conversation, await _replied(conversation, tools=asked.tools)
+            return conversation, await _replied(agent, conversation, tools=asked.tools)
 
         first = preferred(at_hand.answered, datetime.now(UTC))
         try:
@@ -134,21 +138,23 @@ def _encoder(opening: Opening) -> Encode:
     return provider(opening.protocol).encode
 
 
-async def _replied(conversation: Conversation, *, tools: bool) -> Reply:
+async def _replied(agent: Agent, conversation: Conversation, *, tools: bool) -> Reply:
     """The model's reply. Where it may not call, its notes say so; only if it does nonetheless is the choice taken away.
 
     For that is a change of settings, which throws a vendor's cache of the whole transcript away: docs/adr/0010.
     """
-    reply = await answered(conversation, tools=True)
+    reply = await answered(agent, conversation, tools=True)
     acts = reply.calls or reply.stop in (Stop.PAUSED, Stop.UNREAD)
     if tools or not acts:
         return reply
     log.info("insisting", run=activity.info().workflow_id, calls=[call.name for call in reply.calls])
-    insisted = await answered(conversation, tools=False)
-    return replace(insisted, usage=reply.usage + insisted.usage)
+    insisted = await answered(agent, conversation, tools=False)
+    costs = (reply.cost, insisted.cost)
+    both = None if None in costs else sum(filter(None, costs), Decimal(0))
+    return replace(insisted, usage=reply.usage + insisted.usage, cost=both)
 
 
-async def answered(conversation: Conversation, *, tools: bool) -> Reply:
+async def answered(agent: Agent, conversation: Conversation, *, tools: bool) -> Reply:
     """
     Raises:
         ModelError: there is no answer, and why.
@@ -156,10 +162,12 @@ async def answered(conversation: Conversation, *, tools: bool) -> Reply:
     opening = at_place(conversation.opening, conversation.place)
     run = of_bytes(segment().workflow_id)[:32]  # shown to the vendor: an id may say more than it should
     try:
+        refuse_unpriced(agent, opening)
         vendor: Provider = provider(opening.protocol)
         body = vendor.body(opening, conversation.messages, tools=tools, sent=conversation.sent, run=run)
         answer = await vendor.post(body)
-        return vendor.read(answer, opening)
+        reply = vendor.read(answer, opening)
+        return replace(reply, cost=cost(agent, opening, reply))
     except ModelError as error:
         log.warning("model", run=activity.info().workflow_id, model=opening.model, kind=error.kind, why=error.message)
         raise
@@ -193,6 +201,7 @@ def _recorded_turn(
         place=conversation.place,
         passed=passed,
         until=rest(conversation.place, conversation.answered, datetime.now(UTC)),
+        cost=reply.cost,
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perdure.files import File as File
     from perdure.temporal.runs import Runs as Runs
     from perdure.tools.agents import Agent as Agent
-    from perdure.tools.agents import Budget as Budget
+    from perdure.tools.budget import Budget as Budget
     from perdure.tools.builtin import ask_operator as ask_operator
     from perdure.tools.builtin import calculator as calculator
     from perdure.tools.builtin import clock as clock
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from perdure.tools.declare import tool as tool
     from perdure.tools.declare import tools_of as tools_of
     from perdure.tools.models import Model as Model
+    from perdure.tools.prices import Prices as Prices
 
 __version__ = "0.1.0"
 
 _ROOMS = {  # name -> the module that defines it
     "Agent": "perdure.tools.agents",
-    "Budget": "perdure.tools.agents",
+    "Budget": "perdure.tools.budget",
     "NOT_DONE": "perdure.tools.declare",
     "UNSURE": "perdure.tools.declare",
     "ask_operator": "perdure.tools.builtin",
@@ -39,6 +40,7 @@ _ROOMS = {  # name -> the module that defines it
     "Effect": "perdure.core.contracts",
     "File": "perdure.files",
     "Model": "perdure.tools.models",
+    "Prices": "perdure.tools.prices",
     "Runs": "perdure.temporal.runs",
     "Tool": "perdure.tools.declare",
     "ToolContext": "perdure.tools.declare",
@@ -56,6 +58,7 @@ __all__ = [
     "Effect",
     "File",
     "Model",
+    "Prices",
     "Runs",
     "Tool",
     "ToolContext",

@@ -224,6 +224,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
         cached: int = 1000,
         journal: Journal | None = None,
         store: Store | None = None,
+        budget: Budget | None = None,
         **settings: Any,
     ) -> AsyncIterator[Stage]:
         agent = Agent(
@@ -231,7 +232,7 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
             model=MODELS[protocol],
             instructions="You are tested.",
             tools=list(tools),
-            budget=Budget(turns=turns),
+            budget=budget or Budget(turns=turns),
             **settings,
         )
         async with AsyncExitStack() as stack:

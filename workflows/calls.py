@@ -72,7 +72,7 @@ async def call_model(asked: CallModel, activity_id: str) -> Turn:
         asked,
         result_type=Turn,
         activity_id=activity_id,
-        summary=f"turn {asked.turn}: think" if asked.tools else f"turn {asked.turn}: last answer, budget spent",
+        summary=f"turn {asked.turn}: think" if asked.tools else f"turn {asked.turn}: last answer, no tools",
         start_to_close_timeout=_SLOWEST_MODEL,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,

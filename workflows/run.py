@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from perdure.core.contracts import (
     AskCritic,
     Call,
     CallModel,
+    Choice,
     CompactTranscript,
     Decision,
     ExportSegment,
@@ -41,6 +43,7 @@ from perdure.core.contracts import (
     Steering,
     Wire,
 )
+from perdure.core.limits import extended, finishing, in_force
 from perdure.core.loop import (
     concluded,
     latest_turn,
@@ -51,13 +54,16 @@ from perdure.core.loop import (
     with_context,
     with_critique,
     with_observation,
+    with_time,
     with_turn,
 )
-from perdure.core.steps import Act, Compact, Criticise, Finish, Hold, RollOver, Think
+from perdure.core.repeats import was_rejected
+from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
 from workflows.settle import Settling, cause, kind
+from workflows.stopwatch import Stopwatch
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _SETTLED_SHOWN = 5  # so that a second click learns who was first
@@ -75,6 +81,7 @@ class AgentRun:
         number = partial(next, self._numbers)
         self._gate = Gate(self._state.requests, self._state.decided, self._changed, number)
         self._helm = Helm(self._state.course, self._is_over, self._changed, number)
+        self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=self._is_waiting())
         self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
@@ -104,6 +111,8 @@ class AgentRun:
             workflow.set_current_details(self._details())
             await self._helm.checked()
             self._state = self._helm.into(self._state)
+            if self._doing is None:  # or a new segment might find another step due than the one that is being taken
+                self._state = with_time(self._state, self._worked())
             is_long = self._may_roll_over()
             match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files, only=start.tools):
                 case Think(asked):
@@ -112,6 +121,8 @@ class AgentRun:
                     await self._do(partial(self._act, start.agent, todo))
                 case Criticise(question):
                     await self._do(partial(self._criticise, question))
+                case AskForMore(why):
+                    await self._do(partial(self._ask_for_more, why))
                 case Compact(asked):
                     await self._do(partial(self._compact, asked))
                 case Hold():
@@ -191,7 +202,7 @@ class AgentRun:
                 if kind(error) != TOO_LONG:
                     await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
                     continue
-                seen = Reviewed(digest="", told=False)
+                seen = Reviewed(digest="", told=False, cost=Decimal(0))
             await self._helm.checked()
             self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
             return
@@ -212,10 +223,24 @@ class AgentRun:
     async def _settle(self, agent: str, call: Call) -> None:
         state = self._state
         sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
-        settling = Settling(self._gate, agent, state.turn, latest_turn(state), call, sent, self._helm.resumed)
+        settling = Settling(
+            self._gate,
+            agent,
+            state.turn,
+            latest_turn(state),
+            call,
+            sent,
+            self._helm.resumed,
+            barred=was_rejected(state, call),
+        )
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
-        self._state = with_observation(self._state, ref)
+        self._state = with_observation(self._state, ref, rejected=settling.rejected)
+
+    async def _ask_for_more(self, why: str) -> None:
+        turn = self._state.turn + 1
+        ruling = await self._gate.ask(request_for(RequestKind.LIMIT, why, turn=turn))
+        self._state = extended(self._state) if ruling.choice is Choice.EXTEND else finishing(self._state)
 
     # --- a new segment ------------------------------------------------------------------------------------------------
 
@@ -344,6 +369,13 @@ class AgentRun:
     def _changed(self) -> None:
         self._unpublished = True
 
+    def _worked(self) -> float:
+        return self._stopwatch.read(workflow.now(), waiting=self._is_waiting())
+
+    def _is_waiting(self) -> bool:
+        """Whether it is up to a person that the run goes on."""
+        return bool(self._gate.requests) or self._helm.course.paused is not None
+
     async def _publish_changes(self) -> None:
         """Publish once for all that changes in a step."""
         while True:
@@ -352,6 +384,7 @@ class AgentRun:
 
     def _publish(self) -> None:
         self._unpublished = False
+        self._worked()  # now what waits has changed
         workflow.set_current_details(self._details())
         outcome = self._state.outcome
         brief = outcome.model_copy(update={"answer": ""}) if outcome else None
@@ -378,7 +411,7 @@ class AgentRun:
 
     def _details(self) -> str:
         """Where the run stands, in markdown, for Temporal's own UI."""
-        budget = f" of {self._state.opened.turns}" if self._state.opened else ""
+        budget = f" of {in_force(self._state).turns}" if self._state.opened else ""
         lines = [f"**{self._standing_state()}** after {self._state.turn}{budget} turns"]
         for request in self._gate.requests:
             what = f" {calls.code(request.title)}" if request.title else ""

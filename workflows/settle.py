@@ -38,7 +38,14 @@ from workflows.gate import Gate, Ruling, request_for
 
 _SENDINGS_IN_VAIN = 5  # that never reached the tool, before a person is asked; the pauses double from a second on
 _SENDINGS_UNDONE = 2  # after which the probe said that nothing happened; then the model is told
-
+_REJECTED_BEFORE = (
+    "not run: an operator rejected this very call before in this run, and is not asked about it again. Nothing was "
+    "done. Change the arguments, take another tool, or give up and say what was not done."
+)
+_DECLINED_BEFORE = (
+    "no answer: an operator declined to answer this very question before in this run, and is not asked it again. Go on "
+    "without it, or say what is missing."
+)
 
 MayStart = Callable[[], Awaitable[None]]
 
@@ -47,7 +54,16 @@ class Settling:
     """The way of one call. Each sending to a worker has an activity id of its own, and waits until it `may_start`."""
 
     def __init__(
-        self, gate: Gate, agent: str, turn: int, turn_ref: Ref, call: Call, sent: Sent, may_start: MayStart
+        self,
+        gate: Gate,
+        agent: str,
+        turn: int,
+        turn_ref: Ref,
+        call: Call,
+        sent: Sent,
+        may_start: MayStart,
+        *,
+        barred: bool = False,
     ) -> None:
         self._may_start = may_start
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
@@ -57,6 +73,8 @@ class Settling:
         self._sendings = sent.sendings
         self._latest = ""  # activity id of the latest sending
         self._doubt = sent.doubt  # why it may have taken effect, while nobody knows
+        self._barred = barred and not gate.carried(turn, call.index)  # rejected in an earlier turn: nobody is asked
+        self.rejected = False  # by an operator
 
     @property
     def sent(self) -> Sent:
@@ -112,9 +130,12 @@ class Settling:
 
     async def _answered(self, question: Question) -> Ref:
         """What an operator answers. No worker is asked."""
+        if self._barred:
+            return self._said(_DECLINED_BEFORE, ok=False)
         ruling = await self.gate.ask(self._request(RequestKind.QUESTION, question.text), choices=question.choices)
         if ruling.choice is Choice.ANSWER:
             return self._said(f"an operator ({ruling.by}) answers: {ruling.result}", ok=True)
+        self.rejected = True
         return self._said(
             f"no answer: an operator ({ruling.by}) declined to answer.{ruling.words} Go on without it, or say what is "
             "missing. Do not ask the same again.",
@@ -122,10 +143,13 @@ class Settling:
         )
 
     async def _rejection(self, why: str) -> Ref | None:
+        if self._barred:
+            return self._said(_REJECTED_BEFORE, ok=False)
         ruling = await self._ask(RequestKind.APPROVAL, why)
         if ruling.choice is Choice.APPROVE:
             self._grant = ruling.grant
             return None
+        self.rejected = True
         return self._said(
             f"not run: an operator ({ruling.by}) rejected this call.{ruling.words} Nothing was done. Do not ask for "
             "the same call again unchanged.",
@@ -241,7 +265,9 @@ class Settling:
         if not seen.digest:  # nothing was recorded: the workflow's own words
             return self._said(seen.reason, ok=False)
         ok = seen.ending is Ending.OK
-        return Ref(kind="observation", id=self._latest, digest=seen.digest, call=self.call.index, ok=ok)
+        return Ref(
+            kind="observation", id=self._latest, digest=seen.digest, call=self.call.index, ok=ok, whole=seen.whole
+        )
 
     def _said(self, text: str, *, ok: bool) -> Ref:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)

@@ -35,8 +35,14 @@ def came_of(seen: Trace, request: Request, choice: Choice) -> Came | None:
     if call and (call.state in _ENDED or (choice is Choice.GIVE_UP and call.state == "unknown")):
         return Came("observed", exits.DONE, call)
     if seen.outcome:
-        return Came("ended", exits.DONE if choice is Choice.STOP else exits.of(seen.outcome.state), call)
-    if call is None and any(turn.number == request.turn and turn.stop for turn in seen.turns):
+        return Came(
+            "ended", exits.DONE if choice in (Choice.STOP, Choice.FINISH) else exits.of(seen.outcome.state), call
+        )
+    if (
+        call is None
+        and choice is not Choice.FINISH
+        and any(turn.number == request.turn and turn.stop for turn in seen.turns)
+    ):
         return Came("goes_on", exits.DONE)
     return None
 
@@ -74,6 +80,7 @@ _KINDS = {
     RequestKind.UNKNOWN: "unknown outcome",
     RequestKind.STUCK: "stuck",
     RequestKind.QUESTION: "a question",
+    RequestKind.LIMIT: "a budget is spent",
 }
 
 

@@ -15,13 +15,15 @@ from perdure.console.reading import OutputOption
 from perdure.console.screen import Output
 from perdure.console.serving import FilesArgument
 from perdure.core import inert
-from perdure.core.contracts import Effect
+from perdure.core.contracts import Effect, Fallback, Opening
 from perdure.core.labels import TEXT_MODE
+from perdure.providers.prices import listed
 from perdure.tools.agents import Agent, lint, that_reads_on
 from perdure.tools.declare import Tool
 from perdure.tools.discovery import VARIABLE, AgentLoadError
 from perdure.tools.reading import Outputs
 from perdure.traces.lines import BLANK, Line, Span, Style, said
+from perdure.traces.words import limits
 
 _KEYS: Final = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -102,7 +104,12 @@ def _as_served(agent: Agent) -> Agent:
 
 
 def _heading(agent: Agent) -> Iterator[Line]:
-    yield Line((Span(agent.name, "title"), Span(f"  {inert.line(agent.model)}, at most {agent.budget.turns} turns")))
+    yield Line(
+        (
+            Span(agent.name, "title"),
+            Span(f"  {inert.line(agent.model)}, at most {limits(agent.budget.turns, agent.budget.limits)}"),
+        )
+    )
     for tool in agent.toolbox.values():
         first = inert.line(tool.description.strip().partition("\n")[0])
         yield Line((Span(f"{tool.effect}, {_asks(tool)}"), Span(f"  {first}", "dim")), Span(tool.name, "call"), 2, 22)
@@ -122,8 +129,24 @@ def _asks(tool: Tool) -> str:
 
 
 def _warnings(agent: Agent) -> Iterator[Line]:
-    for warning in lint(agent):
+    for warning in _warned(agent):
         yield Line((Span(inert.line(warning)),), Span("warning", "warn"), 2, 11)
+
+
+def _warned(agent: Agent) -> list[str]:
+    """What makes its tools hard to use, and what will keep its runs from going on."""
+    if agent.budget.money is None:
+        return lint(agent)
+    opening = agent.opening()
+    asked: list[Opening | Fallback] = [opening, *opening.fallbacks, *([opening.critic] if opening.critic else [])]
+    models = dict.fromkeys((each.protocol, each.model) for each in asked)
+    unpriced = [
+        model for protocol, model in models if not (agent.prices_of(protocol, model) or listed(protocol, model))
+    ]
+    told = (
+        "a budget of money, and nobody knows what {!r} costs: it is not asked. Give the agent prices=...; see Prices."
+    )
+    return [*lint(agent), *map(told.format, unpriced)]
 
 
 def _whole(agent: Agent) -> Iterator[Line]:
@@ -150,7 +173,7 @@ def _whole(agent: Agent) -> Iterator[Line]:
 def _document(agent: Agent) -> dict[str, Any]:
     opening = agent.opening().model_dump(mode="json")
     tools = {name: {"effect": tool.effect.value, "asks": _asks(tool)} for name, tool in agent.toolbox.items()}
-    return {"name": agent.name, "opening": opening, "policy": tools, "warnings": lint(agent)}
+    return {"name": agent.name, "opening": opening, "policy": tools, "warnings": _warned(agent)}
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------

@@ -51,8 +51,9 @@ ResultOption = Annotated[
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait up to 30 s for what comes of it.")]
 
 
-_WORDS = (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP, Choice.RETRY, Choice.STOP)
+_WORDS = (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP, Choice.RETRY, Choice.STOP, Choice.EXTEND, Choice.FINISH)
 """The choices that `answer` makes where no question is asked."""
+
 _PATIENCE = 30.0  # seconds for what comes of a decision
 
 
@@ -101,7 +102,7 @@ def answer(
         str,
         typer.Argument(
             metavar="ANSWER",
-            help="question: your words. unknown: happened, rerun, give_up. stuck: retry, stop.",
+            help="question: your words. unknown: happened, rerun, give_up. stuck: retry, stop. limit: extend, finish.",
             callback=at_most(MOST_SAID),
         ),
     ],
@@ -111,7 +112,7 @@ def answer(
     wait: WaitOption = True,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Answer a request that is no approval: a question, an unknown outcome, or a run that is stuck.
+    """Answer a request that is no approval: a question, an unknown outcome, a run that is stuck, a spent budget.
 
     \b
     perdure answer a1b2c3d4 'from the second account'    the model goes on with your words
@@ -121,6 +122,8 @@ def answer(
     perdure answer a1b2c3d4 give_up    nobody knows; the model is told that
     perdure answer a1b2c3d4 retry      it is mended: try again
     perdure answer a1b2c3d4 stop       end the run as failed
+    perdure answer a1b2c3d4 extend     as much again of what is spent
+    perdure answer a1b2c3d4 finish     no more: one last turn, without tools
     """
     at = desk(context)
     at.do(_decide(at, request, said, by=by, reason=reason, result=result, wait=wait, output=output))

@@ -107,7 +107,7 @@ def _note(row: RunRow) -> str:
 
 
 def _asked(request: Request) -> str:
-    says_it = request.kind in (RequestKind.STUCK, RequestKind.QUESTION)  # the reason, more than the title does
+    says_it = request.kind in (RequestKind.STUCK, RequestKind.QUESTION, RequestKind.LIMIT)  # the reason, not the title
     about = "" if request.kind is RequestKind.QUESTION else inert.line(request.title or request.tool, _SHORT)
     why = text.reason(request.reason, _SHORT) if says_it else ""
     return f"{request.kind.value} {about}".rstrip() + (f": {why}" if why else "")

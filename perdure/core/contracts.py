@@ -7,6 +7,7 @@ none may change its meaning. Declarations only: this module passes through the w
 """
 
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeVar
 
@@ -143,6 +144,20 @@ class ToolSpec(Wire):
     order: tuple[str, ...] = ()  # of the parameters, for text mode: an object's keys may be recorded sorted
 
 
+class Limits(Wire):
+    """What a run may spend, besides turns: see perdure.tools.budget.Budget. None: as much as it takes.
+
+    `tokens`: in and out. `money`: US dollars. `seconds`: of thinking and acting. With `ask`, an operator may give more.
+    `turns` is set only where an operator gave more of them; those of the opening stand in `Opened`.
+    """
+
+    turns: int | None = None
+    tokens: int | None = None
+    money: Decimal | None = None
+    seconds: float | None = None
+    ask: bool = False
+
+
 class Occasion(StrEnum):
     """What a critic is asked after."""
 
@@ -172,13 +187,14 @@ class Fallback(Wire):
 
 
 class Opened(Wire):
-    """What the workflow reads of an Opening."""
+    """What the workflow reads of an Opening. Without `limits` it is of a time that knew turns alone, and no repeats."""
 
     digest: str
     turns: int  # the budget
     stored: bool = False  # ended segments are kept in a store
     compact_at: int = 0  # tokens of a request, from which on the transcript is compacted; 0: when it does not fit
     reviewing: Reviewing | None = None
+    limits: Limits | None = None
 
 
 class Opening(Opened):
@@ -259,6 +275,7 @@ class Turn(Wire):
     usage: Usage = Usage()
     opening: Opened | None = None
     advice: str = ""
+    cost: Decimal | None = None  # US dollars; None: nobody knows
 
 
 class RecordedTurn(Wire):
@@ -278,6 +295,7 @@ class RecordedTurn(Wire):
     place: int = 0  # which of the run's models answered: see perdure.core.models
     passed: tuple[str, ...] = ()  # the models that were out when it was asked for, and what they said
     until: datetime | None = None  # when the first model is asked again
+    cost: Decimal | None = None
 
 
 # --- records: an observation ------------------------------------------------------------------------------------------
@@ -298,6 +316,7 @@ class Observed(Wire):
     digest: str
     ending: Ending
     reason: str = ""  # for UNKNOWN and ASK
+    whole: str = ""  # digest of the text before it was cut under a name, which is another each time
 
 
 class Observation(Observed):
@@ -317,6 +336,7 @@ class Reviewed(Wire):
     digest: str
     told: bool
     usage: Usage = Usage()
+    cost: Decimal | None = None
 
 
 class Critique(Reviewed):
@@ -346,6 +366,7 @@ class Carried(Wire):
     entries: tuple[dict[str, Any], ...] = ()
     records: dict[str, Any] = {}
     usage: Usage = Usage()  # of the summary, if the model wrote one
+    cost: Decimal | None = None
 
 
 # --- references -------------------------------------------------------------------------------------------------------
@@ -366,6 +387,7 @@ class Ref(Wire):
     call: int = -1
     text: str = ""
     ok: bool = True
+    whole: str = ""  # as in Observed
 
 
 # --- messages to activities -------------------------------------------------------------------------------------------
@@ -461,6 +483,7 @@ class RequestKind(StrEnum):
     UNKNOWN = "unknown"  # a side effect's outcome
     STUCK = "stuck"  # something a person can mend
     QUESTION = "question"  # the model asks a person: see Question
+    LIMIT = "limit"  # the budget is spent, and a person may give more
 
 
 class Choice(StrEnum):
@@ -474,6 +497,8 @@ class Choice(StrEnum):
     RETRY = "retry"
     STOP = "stop"
     ANSWER = "answer"  # a question, in the operator's words
+    EXTEND = "extend"  # as much again of what is spent
+    FINISH = "finish"  # one last turn without tools
 
 
 CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
@@ -481,6 +506,7 @@ CHOICES: Final[dict[RequestKind, tuple[Choice, ...]]] = {
     RequestKind.UNKNOWN: (Choice.HAPPENED, Choice.RERUN, Choice.GIVE_UP),
     RequestKind.STUCK: (Choice.RETRY, Choice.STOP),
     RequestKind.QUESTION: (Choice.ANSWER, Choice.REJECT),
+    RequestKind.LIMIT: (Choice.EXTEND, Choice.FINISH),
 }
 
 
@@ -612,6 +638,7 @@ class Outcome(Wire):
     turns: int = 0
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
+    cost: Decimal | None = None  # US dollars; None: of one turn at least nobody knows
 
     def answer_as(self, form: type[T]) -> T:
         """The answer as a value of the type that the agent declares.
@@ -674,6 +701,15 @@ class Reflected(Wire):
     proposed: str | None = None
 
 
+class Seen(Wire):
+    """An action, by digest, and how many times in a row it brought the same result; `turn` is the latest of them."""
+
+    action: str
+    result: str
+    times: int
+    turn: int
+
+
 class State(Wire):
     """A run between two steps, whole: what a new segment starts from. Changed by perdure.core.loop alone."""
 
@@ -701,6 +737,14 @@ class State(Wire):
     squeezed: int = 0  # times that it was, in a row
     course: Course = Course()
     reflected: Reflected = Reflected()
+    cost: Decimal = Decimal(0)  # of the turns whose cost is known
+    unpriced: int = 0  # the others
+    excused: int = 0  # of them: an operator gave more in spite of them
+    seconds: float = 0.0  # of thinking and acting
+    raised: Limits = Limits()  # what an operator gave more of: the new limits
+    finishing: bool = False  # an operator gave no more
+    seen: tuple[Seen, ...] = ()  # what was done before the latest turn, by latest turn: see perdure.core.repeats
+    rejected: tuple[str, ...] = ()  # actions that an operator rejected
 
 
 Start.model_rebuild()

@@ -10,11 +10,12 @@ The rules, in order:
 4. A blank turn is not sent back, an unread one is (so is an answer that is not of its form); the model is told so, and
    asked again, three times at most in a row.
 5. A paused turn is sent back unchanged; one cut at the output limit is sent back with a note. Both count as turns.
-6. When the budget of turns is spent, the model is asked once more, without tools. However that ends: `limited`.
-7. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
-8. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
+6. When a budget is spent (perdure.core.limits), or the run goes round in circles (perdure.core.repeats), the model is
+   asked once more, without tools. However that ends: `limited`. Before, an operator may be asked for more of a budget.
+7. A critic is asked, where the run has one, as perdure.core.reflection says.
+8. Where a request has grown beyond what the agent asks for, or the model takes, the transcript is compacted first.
+9. Where the history has grown long and nothing is in flight, the run goes on in a new segment, from a compacted
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
-8. A critic is asked, where the run has one, as perdure.core.reflection says.
 """
 
 from collections.abc import Sequence
@@ -37,8 +38,10 @@ from perdure.core.contracts import (
 )
 from perdure.core.course import notes
 from perdure.core.digests import beginning, of_bytes, of_transcript
+from perdure.core.limits import may_ask, spent, with_cost
 from perdure.core.reflection import critique_due, proposing, reviewed, waits_for_critic
-from perdure.core.steps import Act, Compact, Criticise, Finish, Hold, NextStep, RollOver, Think
+from perdure.core.repeats import renewed, stopped, tallied, warnings, with_rejected
+from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
 _MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
@@ -51,8 +54,8 @@ _CUT_NOTE = (
     "several calls."
 )
 _SPENT_NOTE = (
-    "The budget of {turns} turns is spent: no tool can be called any more. Answer now with what the observations so "
-    "far support, and say plainly what is not known or was not done."
+    "{why}: no tool can be called any more. Answer now with what the observations so far support, and say plainly what "
+    "is not known or was not done."
 )
 
 
@@ -80,8 +83,10 @@ def next_step(
         return Act(todo)
     if state.course.paused:
         return Hold()
-    if critique := critique_due(agent, state, spent=_is_spent(state)):
+    if critique := critique_due(agent, state, spent=bool(_why_last(state))):
         return Criticise(critique)
+    if (why := spent(state)) and may_ask(state) and not stopped(state):
+        return AskForMore(why)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
     question = _question(agent, task, files, state)
@@ -111,10 +116,10 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
 
 
 def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
-    since = (*state.since, *sorted(state.observed, key=lambda ref: ref.call), *notes(state.course))
-    spent = _is_spent(state)
-    if state.opened and spent:
-        since = (*since, _note(_SPENT_NOTE.format(turns=state.opened.turns)))
+    why = spent(state) if state.course.unheard else _why_last(state)  # told what to do, it may leave its circle
+    own = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
+    observed = sorted(state.observed, key=lambda ref: ref.call)
+    since = (*state.since, *observed, *notes(state.course), *map(_note, own))
     return CallModel(
         agent=agent,
         turn=state.turn + 1,
@@ -124,13 +129,19 @@ def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> 
         after=of_transcript(
             state.digest, beginning(task, (file.sha256 for file in files)), (ref.digest for ref in since)
         ),
-        tools=not spent,
+        tools=not why,
         task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
     )
 
 
-def _is_spent(state: State) -> bool:
-    return state.opened is not None and state.turn >= state.opened.turns
+def _spoken(asked: CallModel) -> bool:
+    """Whether the model heard an operator before this turn."""
+    return any(ref.kind == "note" and ref.id for ref in asked.since)
+
+
+def _why_last(state: State) -> str:
+    """Why the turn to come is the last one, without tools, if it is."""
+    return spent(state) or stopped(state)
 
 
 def _note(text: str) -> Ref:
@@ -142,7 +153,8 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
     blanks = state.blanks + 1 if turn.stop in (Stop.BLANK, Stop.UNREAD) else 0
     ref = Ref(kind="turn", id=activity_id, digest=turn.digest)
     notes = _notes(turn)
-    after = state.model_copy(
+    before = with_cost(renewed(state) if _spoken(asked) else state, turn.usage, turn.cost)
+    after = before.model_copy(
         update={
             "opened": state.opened or turn.opening,
             "turn": asked.turn,
@@ -158,11 +170,11 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "too_long": False,
             "squeezed": 0,
             "sent": (),
-            "usage": state.usage + turn.usage,
+            "seen": tallied(before),
         }
     )
-    end = _end(after, turn)
-    if end and end[0] is RunState.ANSWERED and waits_for_critic(after, spent=_is_spent(after)):
+    end = _end(after, turn, _why_last(state))
+    if end and end[0] is RunState.ANSWERED and waits_for_critic(after, spent=bool(spent(after))):
         return proposing(after, turn.answer)
     return concluded(after, *end) if end else after
 
@@ -195,14 +207,13 @@ def _advice(turn_id: str, turn: Turn) -> tuple[Ref, ...]:
     )
 
 
-def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
+def _end(state: State, turn: Turn, why_last: str) -> tuple[RunState, str, str] | None:
     """(state, answer, reason) if this turn ends the run."""
     match turn.stop:
         case Stop.REFUSED:
             return RunState.REFUSED, turn.answer, "the model's provider refused to go on"
         case _ if state.last:
-            turns = state.opened.turns if state.opened else 0
-            return RunState.LIMITED, turn.answer, f"the budget of {turns} turns is spent{_short_of_answer(turn)}"
+            return RunState.LIMITED, turn.answer, f"{why_last}{_short_of_answer(turn)}"
         case Stop.ANSWER if state.course.unheard:
             return None
         case Stop.ANSWER:
@@ -218,7 +229,7 @@ def _end(state: State, turn: Turn) -> tuple[RunState, str, str] | None:
 
 def _short_of_answer(turn: Turn) -> str:
     """What the last turn lacks, though an answer was all that it was asked for."""
-    if not turn.answer:
+    if not turn.answer.strip():
         return "; it gave no answer when asked for one"
     return f"; what it said is no answer: {turn.advice.splitlines()[0]}" if turn.stop is Stop.UNREAD else ""
 
@@ -238,12 +249,11 @@ def uncompacted(state: State) -> State:
 
 def with_context(state: State, carried: Carried, activity_id: str = "") -> State:
     """The state that goes on from a compacted transcript: that of `activity_id`, or what a new segment starts with."""
-    digest = carried.digest
-    context = Ref(kind="context", id=activity_id, digest=digest)
+    context = Ref(kind="context", id=activity_id, digest=carried.digest)
     unseen = tuple(ref for ref in state.since if ref.kind != "context")
-    usage = state.usage + carried.usage
-    return uncompacted(state).model_copy(
-        update={"turn_id": "", "digest": "", "since": (context, *unseen), "usage": usage}
+    seen = () if activity_id else state.seen  # what is not shown any more may be asked for again
+    return uncompacted(with_cost(state, carried.usage, carried.cost)).model_copy(
+        update={"turn_id": "", "digest": "", "since": (context, *unseen), "seen": seen}
     )
 
 
@@ -252,13 +262,21 @@ def latest_turn(state: State) -> Ref:
     return [ref for ref in state.since if ref.kind == "turn"][-1]
 
 
-def with_observation(state: State, ref: Ref) -> State:
-    """The state after one call settled."""
+def with_observation(state: State, ref: Ref, *, rejected: bool = False) -> State:
+    """The state after one call settled; `rejected`: by an operator."""
     assert ref.call not in {seen.call for seen in state.observed}, "a call settles once"
+    if rejected:
+        state = with_rejected(state, next(call for call in state.calls if call.index == ref.call))
     return state.model_copy(update={"observed": (*state.observed, ref)})
+
+
+def with_time(state: State, seconds: float) -> State:
+    """The state of a run that has thought and acted for so long."""
+    return state.model_copy(update={"seconds": seconds})
 
 
 def concluded(state: State, final: RunState, answer: str = "", reason: str = "") -> State:
     """The state at the run's end."""
-    outcome = Outcome(state=final, answer=answer, reason=reason, turns=state.turn, usage=state.usage)
+    cost = None if state.unpriced else state.cost
+    outcome = Outcome(state=final, answer=answer, reason=reason, turns=state.turn, usage=state.usage, cost=cost)
     return state.model_copy(update={"outcome": outcome, "calls": (), "observed": ()})

@@ -9,6 +9,7 @@
 """
 
 from perdure.core.contracts import AskCritic, Occasion, Ref, Reviewed, State
+from perdure.core.limits import with_cost
 
 
 def critique_due(agent: str, state: State, *, spent: bool) -> AskCritic | None:
@@ -61,11 +62,6 @@ def reviewed(state: State, activity_id: str, asked: AskCritic, seen: Reviewed) -
         }
     )
     note = (Ref(kind="critique", id=activity_id, digest=seen.digest),) if seen.told else ()
-    return state.model_copy(
-        update={
-            "reflected": reflected,
-            "since": (*state.since, *note),
-            "usage": state.usage + seen.usage,
-            "tries": 0,
-        }
+    return with_cost(state, seen.usage, seen.cost).model_copy(
+        update={"reflected": reflected, "since": (*state.since, *note), "tries": 0}
     )

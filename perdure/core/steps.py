@@ -24,6 +24,13 @@ class Act:
 
 
 @dataclass(frozen=True)
+class AskForMore:
+    """Ask an operator whether the run gets more of what is spent."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Compact:
     """Go on from a compacted transcript."""
 
@@ -54,4 +61,4 @@ class Finish:
     outcome: Outcome
 
 
-NextStep = Think | Act | Hold | Criticise | Compact | RollOver | Finish
+NextStep = Think | Act | Hold | Criticise | AskForMore | Compact | RollOver | Finish

@@ -4,13 +4,21 @@ A price is for one call: some vendors charge a long prompt more for each token, 
 Nobody's price is zero: what is not known is None, and has to be said.
 """
 
+import os
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Final
 
 from perdure.core.contracts import Usage
+from perdure.core.labels import TEXT_MODE
 
 _VENDORS: Final = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}
+_URLS: Final = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+    "openai-chat": "OPENAI_BASE_URL",
+}
 _OPEN: Final = "openai-chat"  # the protocol that anybody's server speaks: a model's name there does not say whose it is
 
 
@@ -47,8 +55,20 @@ def price(protocol: str, model: str, usage: Usage, *, url: str = "", at: datetim
     return found.total_price if found else None
 
 
+def listed(protocol: str, model: str) -> bool:
+    """Whether the table knows the price of a model, asked from here."""
+    return price(protocol, model, Usage(input=1, output=1), url=asked_at(protocol)) is not None
+
+
+def asked_at(protocol: str) -> str:
+    """The base URL that the environment names; "" for the vendor's own."""
+    return os.environ.get(_URLS.get(protocol.removeprefix(TEXT_MODE), ""), "")
+
+
+@cache
 def _vendor(protocol: str, url: str) -> str | None:
     """The vendor whose list holds, by the table's own id for it."""
+    protocol = protocol.removeprefix(TEXT_MODE)
     vendor = _VENDORS.get(protocol)
     if not url:
         return vendor

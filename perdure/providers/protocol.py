@@ -7,6 +7,7 @@ vendor's SDK does authentication, transport and error classes (`post`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from perdure.core.contracts import Opening, Stop, Usage
@@ -37,6 +38,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     advice: str = ""
+    cost: Decimal | None = None  # US dollars, once somebody worked it out
 
 
 class Provider(Protocol):

@@ -13,9 +13,10 @@ _SDKS = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": 
 
 
 def warm(protocols: Iterable[str]) -> None:
-    """Import the SDKs that these protocols need: seconds, on a small machine, that no first turn should take."""
+    """Import the SDKs that these protocols need, and prices: seconds, on a small machine, that no turn should take."""
     for protocol in protocols:
         import_module(_SDKS[protocol.removeprefix(TEXT_MODE)])
+    import_module("genai_prices.data")
 
 
 @cache

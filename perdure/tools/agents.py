@@ -11,11 +11,13 @@ from perdure.core.digests import of_record
 from perdure.core.labels import TEXT_MODE
 from perdure.tools import instructions as texts
 from perdure.tools.answers import AnswerForm, AnswerFormError, answer_form
+from perdure.tools.budget import Budget as Budget
 from perdure.tools.builtin import ask_operator, calculator, clock
 from perdure.tools.critics import Critic
 from perdure.tools.declare import Tool, tool, where
 from perdure.tools.models import AgentError, Effort, Model
 from perdure.tools.parameters import ToolDeclarationError
+from perdure.tools.prices import Prices
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
@@ -27,17 +29,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # first.
 _STRICT_TOOLS = 8
 _STRICT_UNIONS = 16
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a run may spend. At its end the model is asked once more, without tools, to answer with what it has."""
-
-    turns: int = 12
-
-    def __post_init__(self) -> None:
-        if isinstance(self.turns, bool) or not isinstance(self.turns, int) or self.turns < 1:
-            raise AgentError(f"Budget(turns={self.turns!r}): a run needs at least 1 turn. Give a whole number.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +52,8 @@ class Agent:
         parallel: whether a turn may hold several calls.
         fallbacks: models that are asked, in this order, while those before them are out: names, or a `Model` each,
             with settings of its own.
+        prices: of `model`, where the vendor's list price is not known or not what you pay; of several models, by name.
+            They are the worker's: a new price counts from the next turn on, also in open runs.
 
     Raises:
         AgentError, ToolDeclarationError: it cannot work, and what to do.
@@ -80,6 +73,7 @@ class Agent:
     parallel: bool = field(default=True, kw_only=True)
     fallbacks: Sequence[str | Model] = field(default=(), kw_only=True)
     form: AnswerForm | None = field(init=False, repr=False)
+    prices: Prices | Mapping[str, Prices] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -87,6 +81,7 @@ class Agent:
         try:
             first, *others = _chain(self)
             Model(self._critics_model)
+            _ = self._priced
         except AgentError as error:
             raise AgentError(f"agent {self.name!r}: {error}") from None
         object.__setattr__(self, "settings", first.settings)
@@ -95,6 +90,16 @@ class Agent:
             raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
         object.__setattr__(self, "form", _form(self.name, self.answer))
+
+    def prices_of(self, protocol: str, model: str) -> Prices | None:
+        """What the author says that a model costs. `model`: the vendor's own name; in text mode it costs the same."""
+        return self._priced.get((protocol.removeprefix(TEXT_MODE), model))
+
+    @property
+    def _priced(self) -> dict[tuple[str, str], Prices]:
+        given = {self.model: self.prices} if isinstance(self.prices, Prices) else self.prices
+        models = ((Model(name), prices) for name, prices in given.items())
+        return {(each.protocol.removeprefix(TEXT_MODE), each.wire_name): prices for each, prices in models}
 
     @property
     def toolbox(self) -> Mapping[str, Tool]:
@@ -148,6 +153,7 @@ class Agent:
             turns=self.budget.turns,
             stored=stored,
             compact_at=self.compact_at,
+            limits=self.budget.limits,
             protocol=first.protocol,
             model=first.wire_name,
             system=self._system(first.protocol),

@@ -23,7 +23,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from perdure.core.contracts import Effect, Ending, FileRef, Observation
-from perdure.core.digests import of_record
+from perdure.core.digests import of_bytes, of_record
 from perdure.files import File
 from perdure.tools.declare import NOT_DONE, UNSURE, Tool, ToolContext, ToolError
 from perdure.tools.parameters import ArgumentsError, problems
@@ -95,10 +95,12 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keeping | N
 
 async def _observed(outcome: Returned, most: int, keep: Keeping | None) -> Observation:
     text = await _within_limit(outcome.text, most, keep.text if keep else None)
+    whole = "" if fits(outcome.text, most) else of_bytes(visible(outcome.text))[:32]
     if not outcome.files:
-        return observation(Ending.OK, text)
+        return observation(Ending.OK, text, whole=whole)
     files, note = await _kept(outcome.files, keep)
-    return observation(Ending.OK, bounded(text, MOST_BYTES - len(note.encode())) + note, files=files)
+    whole = of_bytes("\n".join((whole, *(file.sha256 for file in files))))[:32] if whole else ""
+    return observation(Ending.OK, bounded(text, MOST_BYTES - len(note.encode())) + note, files=files, whole=whole)
 
 
 async def _kept(files: Sequence[File], keep: Keeping | None) -> tuple[tuple[FileRef, ...], str]:
@@ -121,9 +123,16 @@ async def _within_limit(text: str, most: int, keep: Keep | None) -> str:
     return bounded(text, most, name)
 
 
-def observation(ending: Ending, text: str, reason: str = "", files: tuple[FileRef, ...] = ()) -> Observation:
-    """An observation under its own digest. `text` and `reason` are bounded and made storable here."""
-    seen = Observation(digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)), files=files)
+def observation(
+    ending: Ending, text: str, reason: str = "", files: tuple[FileRef, ...] = (), whole: str = ""
+) -> Observation:
+    """An observation under its own digest. `text` and `reason` are bounded and made storable here.
+
+    `whole` is the digest of what `text` was cut from.
+    """
+    seen = Observation(
+        digest="", ending=ending, reason=_short(reason), text=bounded(visible(text)), files=files, whole=whole
+    )
     return seen.model_copy(update={"digest": of_record(seen.model_dump(mode="json", exclude={"digest"}))})
 
 

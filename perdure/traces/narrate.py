@@ -151,7 +151,7 @@ class Narration:
         elif scheduled.activity == ASK_CRITIC and (critique := read(Critique, event.result)):
             word = "has nothing to change" if critique.approved else inert.block(critique.text, self._limit)
             yield from self._said(event, "critic", word or "(said nothing)", "claim")
-            yield from self._said(event, "", f"{took}; {text.tokens(critique.usage)}", "dim")
+            yield from self._said(event, "", f"{took}; {text.spent(critique.usage, critique.cost)}", "dim")
         elif scheduled.activity in (CHECK_DECISION, CHECK_STEERING):
             checked = read(Checked, event.result)
             if checked and not checked.accepted:
@@ -173,7 +173,7 @@ class Narration:
                 yield from self._said(event, "refused", inert.line(call.reason, self._limit), "warn", "warn")
         if turn.stop not in ("calls", "answer"):
             yield from self._said(event, "stop", turn.stop.value, "warn", "warn")
-        yield from self._said(event, "", f"{took}; {text.tokens(turn.usage)}", "dim")
+        yield from self._said(event, "", f"{took}; {text.spent(turn.usage, turn.cost)}", "dim")
 
     def _observed(self, event: e.ActivityCompleted, seen: Observation, took: str) -> Iterator[Line]:
         tone = text.TONES.get(seen.ending, "plain")

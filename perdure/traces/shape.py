@@ -6,14 +6,17 @@ and `verified` whether a worker could check that. Durations are seconds; times c
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from perdure.core.contracts import (
     Choice,
     Effect,
     FileRef,
+    Limits,
     Outcome,
     Request,
+    RequestKind,
     RunState,
     Steer,
     Steered,
@@ -142,6 +145,7 @@ class TracedCritique:
     model: str
     usage: Usage
     executions: tuple[Execution, ...]
+    cost: Decimal | None = None  # as of a turn
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,7 @@ class TracedTurn:
     critique: TracedCritique | None = None
     protocol: str = ""  # that of the model that answered, where it is another than the run's first
     passed: tuple[str, ...] = ()  # models that were out, and what they said
+    cost: Decimal | None = None  # US dollars; None: nobody knows, or the record is older than that
 
     @property
     def took(self) -> float | None:
@@ -230,11 +235,19 @@ class Trace:
     retried: tuple[Retried, ...] = ()
     structured: bool = False  # the answer has a form, and is JSON of it
     tools: tuple[str, ...] | None = None  # of the agent's, those it was started with; None: all
+    limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
+    cost: Decimal | None = None  # US dollars, of all replies; None where nobody knows that of one
 
     @property
     def saw_files(self) -> bool:
         """Whether the model saw what no text here holds."""
         return bool(self.files) or any(call.files for turn in self.turns for call in turn.calls)
+
+    @property
+    def extended(self) -> bool:
+        """Whether an operator gave the run more than its budget."""
+        limits = (asked for asked in self.all_asked if asked.request.kind is RequestKind.LIMIT)
+        return any(asked.settled is not None and asked.settled.choice is Choice.EXTEND for asked in limits)
 
     @property
     def all_asked(self) -> tuple[Asked, ...]:

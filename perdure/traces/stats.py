@@ -8,17 +8,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from math import ceil
 from typing import Any, Final, Generic, TypeVar
 
-from perdure.core.contracts import FINAL_STATES, RunState
+from perdure.core.contracts import FINAL_STATES, Limits, RunState
 from perdure.providers.prices import price
 from perdure.traces.expectations import Expectation, judged
 from perdure.traces.shape import Execution, Trace, TracedCall, TracedTurn
 
 N = TypeVar("N", int, float, Decimal)
-_ROOM: Final = 1.5  # a budget is for the run that goes astray: half as much again as nineteen in twenty needed
+_LEAST_TIME: Final = 60  # seconds: shorter ones say more of a quiet machine than of the run
+_ROOM: Final = Decimal(
+    "1.5"
+)  # a budget is for the run that goes astray: half as much again as nineteen in twenty needed
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,10 @@ class AgentStats:
     """An agent's runs. Spreads are over the `ended` ones; seconds and US dollars.
 
     `waited` is for people, several requests at a time counted once; `took` is from start to end, waiting and all.
-    `money` is at list prices, over those runs whose every turn has one; `unpriced` are the models of the others, and
-    in how many runs. `retries` are attempts at asking the model beyond the first of each. `budget` is what the newest
-    run may take, in turns; `suggested` are fields of one by the answered runs, if there are any.
+    `money` is at list prices or the author's, over those runs whose every turn has one; `unpriced` are the models of
+    the others, and in how many runs. `retries` are attempts at asking the model beyond the first of each. `budget` is
+    what the newest run may take, in turns, and `limits` the rest of it; `suggested` are fields of a Budget by the
+    answered runs, if there are any.
     """
 
     agent: str
@@ -105,8 +109,9 @@ class AgentStats:
     tools: tuple[ToolStats, ...]
     unpriced: Mapping[str, int]
     budget: int | None
-    suggested: Mapping[str, int]
+    suggested: Mapping[str, int | str]
     expected: Expected | None
+    limits: Limits | None = None
 
 
 def stats(traces: Sequence[Trace], expected: Sequence[Expectation] = ()) -> list[AgentStats]:
@@ -121,6 +126,7 @@ def stats(traces: Sequence[Trace], expected: Sequence[Expectation] = ()) -> list
 def _of_agent(agent: str, traces: Sequence[Trace], expected: Sequence[Expectation]) -> AgentStats:
     ended = [each for each in traces if each.state in FINAL_STATES]
     costs = [cost(each) for each in ended]
+    newest = max(traces, key=lambda each: each.started)
 
     def over(figure: Callable[[Trace], N]) -> Spread[N] | None:
         return spread(map(figure, ended))
@@ -143,9 +149,10 @@ def _of_agent(agent: str, traces: Sequence[Trace], expected: Sequence[Expectatio
         retries=sum(_retries(turn.executions) for each in ended for turn in each.turns),
         tools=tuple(_tools(ended)),
         unpriced=_counted(model for _, models in costs for model in models),
-        budget=max(traces, key=lambda each: each.started).budget,
+        budget=newest.budget,
         suggested=_suggested(ended),
         expected=_expected(ended, expected),
+        limits=newest.limits,
     )
 
 
@@ -165,7 +172,10 @@ def _retries(executions: Iterable[Execution]) -> int:
 
 
 def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
-    """What a run cost, at list prices on its day; None if one of its model calls has none, and of which models."""
+    """What a run cost (in older records: at list prices on its day); None if one of its model calls has no price.
+
+    Then also of which models.
+    """
     costs = [paid for turn in trace.turns for paid in _costs(trace, turn)]
     unknown = dict.fromkeys(model for model, each in costs if each is None)
     known = sum((each for _, each in costs if each is not None), Decimal(0))
@@ -175,15 +185,21 @@ def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
 def _costs(trace: Trace, turn: TracedTurn) -> Iterator[tuple[str, Decimal | None]]:
     """Model and price of each model call of a turn: its own, and the critic's.
 
-    By the name that the server answered under, else by the one that it was asked for.
+    As recorded; for older records by the name that the server answered under, else by the one that it was asked for.
     """
+    recorded, said = trace.limits is not None, turn.critique
     if turn.stop is not None:
-        other = turn.protocol  # that of a model that took over
-        names = dict.fromkeys(name for name in (turn.model, "" if other else trace.model) if name)
-        found = (price(other or trace.protocol, name, turn.usage, at=turn.started) for name in names)
-        yield turn.model or trace.model, next((each for each in found if each is not None), None)
-    if (said := turn.critique) and said.protocol:
-        yield said.model, price(said.protocol, said.model, said.usage, at=turn.started)
+        yield turn.model or trace.model, turn.cost if recorded else _listed(trace, turn)
+    if said and said.protocol:
+        old = None if recorded else price(said.protocol, said.model, said.usage, at=turn.started)
+        yield said.model, said.cost if recorded else old
+
+
+def _listed(trace: Trace, turn: TracedTurn) -> Decimal | None:
+    other = turn.protocol  # that of a model that took over
+    names = dict.fromkeys(name for name in (turn.model, "" if other else trace.model) if name)
+    found = (price(other or trace.protocol, name, turn.usage, at=turn.started) for name in names)
+    return next((each for each in found if each is not None), None)
 
 
 def waited(trace: Trace) -> float:
@@ -196,10 +212,33 @@ def waited(trace: Trace) -> float:
     return seconds
 
 
-def _suggested(ended: Sequence[Trace]) -> Mapping[str, int]:
-    """Fields of a Budget. Of the answered runs alone: what a run takes that goes astray is no measure."""
-    turns = spread(len(each.turns) for each in ended if each.state is RunState.ANSWERED)
-    return {"turns": ceil(turns.p95 * _ROOM)} if turns else {}
+def _suggested(ended: Sequence[Trace]) -> Mapping[str, int | str]:
+    """Fields of a Budget. Of the answered runs alone: what a run takes that goes astray is no measure.
+
+    None of money unless every one of them has a price.
+    """
+    answered = [each for each in ended if each.state is RunState.ANSWERED]
+    turns = spread(len(each.turns) for each in answered)
+    tokens = spread(each.usage.input + each.usage.output for each in answered)
+    worked = spread(
+        (each.ended or each.last).timestamp() - each.started.timestamp() - waited(each) for each in answered
+    )
+    if not (turns and tokens and worked):
+        return {}
+    fields: dict[str, int | str] = {"turns": ceil(turns.p95 * _ROOM)}
+    if tokens.p95:
+        fields["tokens"] = int(_rounded_up(Decimal(tokens.p95) * _ROOM))
+    costs = [money for money, _ in map(cost, answered)]
+    money = spread(each for each in costs if each is not None)
+    if money and money.p95 and None not in costs:
+        fields["money"] = f"{_rounded_up(money.p95 * _ROOM):f}"
+    return fields | {"time": max(int(_rounded_up(Decimal(worked.p95) * _ROOM)), _LEAST_TIME)}
+
+
+def _rounded_up(figure: Decimal) -> Decimal:
+    """To two digits: 13,210 is 14,000."""
+    unit = Decimal(1).scaleb(figure.adjusted() - 1)
+    return figure.quantize(unit, ROUND_UP) if figure else figure
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

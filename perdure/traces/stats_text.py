@@ -1,14 +1,15 @@
 """What many runs took, as lines for people. Pure, like every view."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 from perdure.core import inert
+from perdure.core.contracts import Limits
+from perdure.core.limits import dollars
 from perdure.traces import clock
 from perdure.traces.lines import BLANK, Line, Span
 from perdure.traces.stats import AgentStats, Expected, Spread, ToolStats
-from perdure.traces.words import COLUMN, View, field
+from perdure.traces.words import COLUMN, View, field, limits
 
 _FEW: Final = 20  # runs: below, the 95th percentile is the largest, and one run more may change it
 _MOST_TOOLS: Final = 30
@@ -69,21 +70,19 @@ def _count(figure: int) -> str:
     return f"{figure:,}"
 
 
-def dollars(amount: Decimal) -> str:
-    """`$12.40`, `$0.031`, `$0.00042`: cents, or two digits that say something."""
-    digits = 2 if amount >= 1 or not amount else max(1 - amount.adjusted(), 2)
-    return f"${amount:,.{digits}f}"
-
-
 def _told(found: AgentStats) -> Iterator[Line]:
     """What the figures leave out."""
     if found.unpriced:
         priced = found.money.count if found.money else 0
         models = _counts(found.unpriced, "run")
-        told = f"money is that of {priced:,} runs, at list prices; nobody knows what these cost: {models}"
+        told = (
+            f"money is that of {priced:,} runs, at list prices or the author's; nobody knows what these cost: {models}"
+        )
         yield from field("unpriced", told, "warn", "warn")
     elif found.money:
-        yield from field("", "money is at list prices; waiting, for people, is part of the run time", "dim")
+        yield from field(
+            "", "money is at list prices or the author's; waiting, for people, is part of the run time", "dim"
+        )
     if found.retries:
         yield from field("retries", f"{found.retries:,} of the model")
 
@@ -144,9 +143,14 @@ def _advice(found: AgentStats) -> Iterator[Line]:
 
 
 def _budget(found: AgentStats) -> str:
-    said = ", ".join(f"{name}={figure}" for name, figure in found.suggested.items())
-    now = f"  (now: {found.budget} turns)" if found.budget else ""
+    said = ", ".join(f"{name}={_figure(figure)}" for name, figure in found.suggested.items())
+    now = f"  (now: {limits(found.budget, found.limits or Limits())})" if found.budget else ""
     return f"Budget({said}){now}"
+
+
+def _figure(figure: int | str) -> str:
+    """As Python writes it: `14_000`, `"0.50"`."""
+    return f"{figure:_}" if isinstance(figure, int) else f'"{figure}"'
 
 
 def _ground(found: AgentStats) -> str:

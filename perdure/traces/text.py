@@ -9,7 +9,18 @@ from datetime import datetime
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import CHOICES, Choice, Effect, FileRef, Outcome, RequestKind, RunState, Steer, Steered
+from perdure.core.contracts import (
+    CHOICES,
+    Choice,
+    Effect,
+    FileRef,
+    Limits,
+    Outcome,
+    RequestKind,
+    RunState,
+    Steer,
+    Steered,
+)
 from perdure.core.files import listed
 from perdure.core.messages import Part
 from perdure.traces import clock
@@ -19,9 +30,11 @@ from perdure.traces.words import COLUMN, field
 from perdure.traces.words import TONES as TONES
 from perdure.traces.words import View as View
 from perdure.traces.words import command as command
+from perdure.traces.words import limits as limits
 from perdure.traces.words import next_command as next_command
 from perdure.traces.words import quoted as quoted
 from perdure.traces.words import reason as reason
+from perdure.traces.words import spent as spent
 from perdure.traces.words import tokens as tokens
 
 _SAME: Final = 200  # characters by which a reason is known again; an outcome's is cut
@@ -39,6 +52,8 @@ _MEANING: Final = {
     Choice.RETRY: "it is mended: try again",
     Choice.STOP: "the run ends as failed",
     Choice.ANSWER: "the model goes on with your words, and your name to them",
+    Choice.EXTEND: "the run gets as much again of what is spent, and goes on",
+    Choice.FINISH: "the model is asked once more, without tools, to answer with what it has",
 }
 _DECLINED: Final = "no answer is given; the model is told so, with your reason"
 
@@ -47,10 +62,16 @@ def traced(trace: Trace, view: View) -> list[Line]:
     """The whole trace."""
     return [
         *heading(trace, view),
-        *_happened((), trace.asked, view),
+        *_happened((), (asked for asked in trace.asked if not _is_next(trace, asked)), view),
         *(line for turn in trace.turns for line in _turn(trace, turn, view)),
+        *_happened((), (asked for asked in trace.asked if _is_next(trace, asked)), view),
         *ending(trace, view),
     ]
+
+
+def _is_next(trace: Trace, asked: Asked) -> bool:
+    """Whether it was asked before a turn that was not taken yet."""
+    return bool(trace.turns) and asked.request.turn > trace.turns[-1].number
 
 
 def summary(trace: Trace, view: View) -> list[Line]:
@@ -95,8 +116,11 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
         yield from field("ended", f"{view.stamp(trace.ended)}, after {took}")
     budget = f" of {trace.budget}" if trace.budget is not None else ""
+    more = ", its budget extended" if trace.extended else ""
     taken = trace.turns_gone + sum(turn.stop is not None for turn in trace.turns)
-    yield from field("used", f"{taken}{budget} turns; {tokens(trace.usage)}")
+    yield from field("used", f"{taken}{budget} turns{more}; {spent(trace.usage, trace.cost)}")
+    if trace.limits and trace.budget is not None and trace.limits != Limits():
+        yield from field("budget", limits(trace.budget, trace.limits))
     if trace.turns_gone:
         gone = "turn 1" if trace.turns_gone == 1 else f"turns 1 to {trace.turns_gone}"
         yield from field("gone", f"{gone}: the server's retention took them, and no store kept them", "warn")
@@ -151,7 +175,9 @@ def _turn(trace: Trace, turn: TracedTurn, view: View, *, apart: bool = False) ->
     """A turn; with `apart` without what waits for a person, which is shown on its own."""
     yield BLANK
     took = f" · {clock.lasted(turn.took)}" if turn.took is not None else " · thinking"
-    facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (f" · {tokens(turn.usage)}" if turn.stop else "")
+    facts = f"{clock.stamp(turn.started, view.zone)}{took}" + (
+        f" · {spent(turn.usage, turn.cost)}" if turn.stop else ""
+    )
     yield Line((Span(facts, "dim"),), Span(f"turn {turn.number}", "title"), 0, COLUMN)
     for word in turn.said:
         yield from spoken(word, trace, view)
@@ -178,7 +204,7 @@ def _critique(critique: TracedCritique, view: View) -> Iterator[Line]:
     elif not critique.approved and critique.text:
         said += "\n(not told)"
     yield from field("critic", said or "(said nothing)" if took(critique.executions) else "is asked", "claim")
-    facts = (f"after {critique.occasion}", took(critique.executions), tokens(critique.usage))
+    facts = (f"after {critique.occasion}", took(critique.executions), spent(critique.usage, critique.cost))
     yield from field("", " · ".join(filter(None, facts)), "dim")
     yield from _happened(critique.executions, (), view)
 

@@ -7,6 +7,7 @@ shown; before, what its activity returned.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -168,6 +169,7 @@ class _Index:
             executions=self._all(ids),
             asked=self.asked_at[(number, -1)],
             said=tuple(each for each in self.spoken if each.turn == number),
+            cost=turn.cost if turn else None,
             critique=self._critique(number),
             protocol=turn.protocol if turn and turn.place else "",
             passed=turn.passed if turn else (),
@@ -188,6 +190,7 @@ class _Index:
             model=said.model if said else "",
             usage=said.usage if said else Usage(),
             executions=self._all(asks),
+            cost=said.cost if said else None,
         )
 
     def _files(self, ids: Sequence[str]) -> tuple[FileRef, ...]:
@@ -227,6 +230,13 @@ class _Index:
             return "refused", call.reason
         ruled = next((each.settled.choice for each in reversed(asked) if each.settled), None)
         ref = self.told.get(place)
+        if (
+            ref
+            and ref.kind == "said"
+            and not (ref.ok or asked or ids)
+            and (call.question or call.verdict is Verdict.ASK)
+        ):
+            return "rejected", ref.text  # before, in this run: nobody was asked again
         if ref and ref.kind == "said":
             return _RULED.get(ruled, "ok" if ref.ok else "error"), ref.text
         seen = read(Observation, self.results.get(ref.id if ref else ids[-1] if ids else ""))
@@ -291,6 +301,8 @@ class _Index:
             retried=tuple(Retried(ev.at, ev.by, ev.reason) for ev in self.events if isinstance(ev, e.RunRetried)),
             structured=structured,
             tools=self.started.start.tools,
+            limits=opening.limits if opening else None,
+            cost=(outcome.cost if outcome else _sum(turns, self.before)) if opening and opening.limits else None,
         )
 
     def _opening(self) -> Opening | None:
@@ -341,6 +353,15 @@ def read(model: type[M], value: Any) -> M | None:
         return model.model_validate(value)
     except ValidationError:
         return None
+
+
+def _sum(turns: Iterable[TracedTurn], before: State) -> Decimal | None:
+    """What the run cost; None if of one of its turns nobody knows."""
+    costs = [turn.cost for turn in turns if turn.stop]
+    costs += [turn.critique.cost for turn in turns if turn.critique and turn.critique.protocol]
+    if before.unpriced or None in costs:
+        return None
+    return sum(filter(None, costs), before.cost)
 
 
 def _grouped(things: Iterable[T], place: Callable[[T], Any]) -> dict[Any, tuple[T, ...]]:

@@ -5,10 +5,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from decimal import Decimal
 from typing import Final
 
 from perdure.core import inert
-from perdure.core.contracts import NEEDS_PERSON, NOT_RUN, STOPPED, TRANSCRIPT_MISMATCH, Choice, Usage
+from perdure.core.contracts import NEEDS_PERSON, NOT_RUN, STOPPED, TRANSCRIPT_MISMATCH, Choice, Limits, Usage
+from perdure.core.limits import dollars
 from perdure.traces import clock
 from perdure.traces.lines import Line, Span, Style, said
 
@@ -42,6 +44,22 @@ def tokens(usage: Usage) -> str:
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}"
+
+
+def spent(usage: Usage, cost: Decimal | None) -> str:
+    """`900 tokens in, 45 out; $0.031`"""
+    return tokens(usage) + (f"; {dollars(cost)}" if cost is not None else "")
+
+
+def limits(turns: int, most: Limits) -> str:
+    """`12 turns, 50,000 tokens, $0.50, 10 min 0 s of thinking and acting`"""
+    parts = (
+        f"{turns} turns",
+        f"{most.tokens:,} tokens" if most.tokens else "",
+        dollars(most.money) if most.money else "",
+        f"{clock.lasted(most.seconds)} of thinking and acting" if most.seconds else "",
+    )
+    return ", ".join(filter(None, parts)) + ("; then an operator is asked for more" if most.ask else "")
 
 
 def quoted(id: str) -> str:

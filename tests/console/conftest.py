@@ -110,6 +110,22 @@ def still_stuck(history: History) -> Play:
             return
 
 
+def spent(history: History) -> Play:
+    """Its budget is spent, and a person may give more."""
+    history.open()
+    history.think("I look.", calls=[call("order", {"id": 17})])
+    history.act(0, "paid 49.90")
+    reason = "the budget of 1 turn is spent"
+    decision = yield history.ask(reason=reason, kind=RequestKind.LIMIT, request_id="11111700")
+    if decision.choice is Choice.EXTEND:
+        history.think(answer="It was 49.90.")
+        history.end(answer="It was 49.90.")
+    else:
+        history.note("The budget of 1 turn is spent: no tool can be called any more.")
+        history.think(answer="Paid, I think.")
+        history.end(RunState.LIMITED, answer="Paid, I think.", reason=reason)
+
+
 def gated_pay(history: History) -> Generator[Request, Decision, None]:
     history.open()
     history.think("Pay.", calls=[call("pay", {"amount": 5}, ask="it acts", effect=Effect.ONCE)])
@@ -152,7 +168,7 @@ def ending(state: RunState) -> Callable[[History], Play]:
 
 
 _DESKS: dict[str, Callable[[History], Play]] = {
-    each.__name__: each for each in (leave_desk, stuck, still_stuck, lost, dropped_tool, lost_after, asking)
+    each.__name__: each for each in (leave_desk, stuck, still_stuck, spent, lost, dropped_tool, lost_after, asking)
 }
 PLAYS = {**_DESKS, **{state.value: ending(state) for state in RunState}}
 

@@ -234,3 +234,31 @@ def test_a_long_name_of_an_operator_is_cut_to_what_is_recorded(
     monkeypatch.setenv("PERDURE_OPERATOR", "x" * 500)
     told = json.loads(waiting("approve", "a1b2c3d4", "-o", "json").stdout)
     assert told["by"] == "x" * 200
+
+
+def test_a_budget_that_is_spent_waits_with_the_commands_that_answer_it(console: Console) -> None:
+    console("start", "spent", "What was paid?", "--id", "paid-1")
+    told = console("inbox").stdout
+    assert "11111700  limit" in told
+    assert "why      the budget of 1 turn is spent" in told
+    assert "perdure answer 11111700 extend" in told
+    assert "perdure answer 11111700 finish" in told
+    assert "limit: the budget of 1 turn is spent [11111700]" in console("list").stdout
+
+
+def test_extended_the_run_goes_on_and_the_trace_says_who_gave_more(console: Console) -> None:
+    console("start", "spent", "What was paid?", "--id", "paid-1")
+    waits = console("trace", "paid-1").stdout
+    assert waits.index("turn 1") < waits.index("waits    request 11111700")
+    done = console("answer", "11111700", "extend")
+    assert (done.exit_code, "goes on: turn 2" in done.stdout) == (exits.DONE, True)
+    told = console("trace", "paid-1").stdout
+    assert "extend by ann" in told
+    assert "2 of 12 turns, its budget extended;" in told
+
+
+def test_finished_the_run_ends_limited_and_the_verb_did_what_it_says(console: Console) -> None:
+    console("start", "spent", "What was paid?", "--id", "paid-1")
+    done = console("answer", "11111700", "finish")
+    assert done.exit_code == exits.DONE
+    assert "ended as limited: the budget of 1 turn is spent" in done.stdout

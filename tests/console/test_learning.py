@@ -64,13 +64,16 @@ def test_stats_tell_what_an_agents_runs_took_and_a_budget_that_fits(desk: Consol
     assert told["waiting"][:2] == ["10", "min"]
     assert told["order"][:4] == ["5", "5", "0", "2"]
     assert told["refund"][:4] == ["3", "3", "0", "0"]
-    assert "Budget(turns=8)  (now: 12 turns)" in done.stdout
+    assert "Budget(turns=8, tokens=7_100, time=60)  (now: 12 turns)" in done.stdout
     assert "3 answered runs, and half as much again: few yet" in done.stdout
 
 
 def test_an_unknown_price_is_said_beside_the_money(desk: Console) -> None:
     told = desk("stats", "refunds").stdout
-    assert "money is that of 2 runs, at list prices; nobody knows what these cost: claude-scripted (1 run)" in told
+    assert (
+        "money is that of 2 runs, at list prices or the author's; nobody knows what these cost: claude-scripted (1 run)"
+        in told
+    )
     assert "$" in told
 
 

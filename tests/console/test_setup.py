@@ -255,3 +255,18 @@ def test_a_worker_with_a_store_that_cannot_be_used_does_not_start(tmp_path: Path
     assert done.returncode != exits.DONE
     assert "PERDURE_STORE='nowhere://x' cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_budget_of_money_for_a_model_that_nobody_can_price_is_warned_of(console: Console, tmp_path: Path) -> None:
+    def told(more: str) -> str:
+        path = tmp_path / "home.py"
+        path.write_text(
+            "from perdure import Agent, Budget, Prices\n"
+            "home = Agent('home', model='openai-chat:llama3:8b', instructions='You add up.',"
+            f" budget=Budget(turns=3, money='0.50', ask=True){more})\n"
+        )
+        return console("agents", str(path)).output
+
+    assert "at most 3 turns, $0.50; then an operator is asked for more" in told("")
+    assert "nobody knows what 'llama3:8b' costs" in told("")
+    assert "nobody knows" not in told(", prices=Prices(input=1, output=2)")

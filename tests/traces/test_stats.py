@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure import Budget
 from perdure.core.contracts import Choice, Decision, Effect, RunState, Usage
 from perdure.providers.prices import price
 from perdure.testing.histories import History, call
@@ -208,7 +210,18 @@ def test_a_budget_is_suggested_by_the_answered_runs_alone() -> None:
     astray.events.pop()
     astray.end(RunState.LIMITED, reason="12 turns")
     found = of(*(looked_up(f"refund-{number}", number % 4) for number in range(20)), astray)
-    assert (found.suggested, found.budget) == ({"turns": 6}, 12)
+    assert (found.suggested["turns"], found.budget) == (6, 12)
+
+
+def test_the_rest_of_the_budget_is_suggested_too_but_money_only_where_all_of_it_is_known() -> None:
+    priced, unpriced = looked_up("refund-1", 2), looked_up("refund-2", 2, model="claude-scripted")
+    fields: dict[str, Any] = dict(of(priced).suggested)
+    assert list(fields) == ["turns", "tokens", "money", "time"]
+    limits, usage = Budget(**fields).limits, trace(priced.events).usage
+    assert limits.money == Decimal(fields["money"])
+    assert limits.tokens is not None
+    assert limits.tokens >= 1.5 * (usage.input + usage.output)
+    assert list(of(priced, unpriced).suggested) == ["turns", "tokens", "time"]
 
 
 def test_without_an_answered_run_no_budget_is_suggested() -> None:

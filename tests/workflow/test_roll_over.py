@@ -1,12 +1,13 @@
 """A long run goes on in new segments, and stays one run for everybody who looks at it or decides in it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from perdure import Critic, ToolContext, tool
+from perdure import Budget, Critic, ToolContext, tool
 from perdure.core.contracts import Choice, Request, RequestKind, RunState
 from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
@@ -203,6 +204,67 @@ async def test_a_stuck_run_waits_on_for_the_same_person(brief: StageOf) -> None:
         await desk.decide(run_id, request, Choice.RETRY)
         assert (await desk.runs.result(run_id)).answer == "here I am"
         assert [e.activity_id for e in asked(await desk.runs.events(run_id))] == ["think-1", "think-1r1"]
+
+
+async def test_what_was_spent_goes_along_and_an_operator_gives_more(brief: StageOf) -> None:
+    async with brief(looks(40), [look], budget=Budget(turns=14, ask=True)) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        assert (request.kind, request.turn) == (RequestKind.LIMIT, 15)
+        crossed = await _segments(desk, run_id)
+        assert crossed >= 2
+        for _ in range(40):
+            with pytest.raises(DecisionRefusedError, match="must say who"):
+                await desk.decide(run_id, request, Choice.EXTEND, by=" ")
+            if await _segments(desk, run_id) > crossed:
+                break
+        assert (await desk.runs.find(run_id)).requests == (request,)
+        await desk.decide(run_id, request, Choice.EXTEND)
+        while (await desk.runs.find(run_id)).requests == (request,):
+            await asyncio.sleep(0.05)
+        [again] = await desk.waiting(run_id)
+        assert (again.turn, again.reason) == (29, "the budget of 28 turns is spent")
+        await desk.decide(run_id, again, Choice.FINISH)
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, outcome.turns) == (RunState.LIMITED, 29)
+        told = trace(await desk.runs.events(run_id))
+        assert (told.cost, told.usage) == (outcome.cost, outcome.usage)
+        assert told.cost
+
+
+async def test_a_rejected_call_is_not_asked_about_again_in_a_later_segment(brief: StageOf) -> None:
+    def script(seen: Any) -> Any:
+        if seen.turn in (0, 13):
+            return call("pay", to="ann")
+        return call("look", at=seen.turn) if seen.turn < 13 else say("not paid")
+
+    async with brief(script, [look, pay], turns=100) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await desk.decide(run_id, request, Choice.REJECT)
+        assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
+        assert await _segments(desk, run_id) >= 2
+        told = trace(await desk.runs.events(run_id))
+        assert [turn.calls[0].state for turn in told.turns if turn.calls and turn.calls[0].tool == "pay"] == [
+            "rejected",
+            "rejected",
+        ]
+        assert len(told.all_asked) == 1
+
+
+async def test_a_circle_is_noticed_over_the_seam(brief: StageOf) -> None:
+    """Eight calls a turn, so that four turns do not fit into one segment."""
+
+    def script(seen: Any) -> Any:
+        if "can be called any more. Answer" in str(seen.body):
+            return say("nothing new")
+        return [call("look", at=at) for at in range(8)] if seen.turn < 9 else say("nobody noticed")
+
+    async with brief(script, [look], turns=100) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        assert await _segments(desk, run_id) >= 2
+        assert (outcome.state, outcome.turns) == (RunState.LIMITED, 5)
 
 
 @pytest.mark.parametrize("every", [1, 2])  # so that a segment ends before a note is heard, and after

@@ -1,0 +1,17 @@
+"""How long a run has thought and acted. While anything of it waits for a person, it does not run."""
+
+from datetime import datetime
+
+
+class Stopwatch:
+    """Read it whenever what waits changes, with the workflow's own time."""
+
+    def __init__(self, seconds: float, now: datetime, *, waiting: bool) -> None:
+        self._seconds, self._at, self._waiting = seconds, now, waiting
+
+    def read(self, now: datetime, *, waiting: bool) -> float:
+        """The seconds so far. `waiting`: whether anything waits from now on."""
+        if not self._waiting:
+            self._seconds += (now - self._at).total_seconds()
+        self._at, self._waiting = now, waiting
+        return self._seconds
