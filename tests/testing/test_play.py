@@ -187,9 +187,7 @@ async def test_an_error_of_the_function_that_decides_reaches_the_test() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 async def test_what_a_vendor_would_refuse_fails_in_the_vendors_words(model: str) -> None:
-    setting = {"anthropic": "metadata", "openai": "reasoning", "openai-chat": "response_format"}[
-        model.partition(":")[0]
-    ]
+    setting = {"anthropic": "metadata", "openai": "service_tier", "openai-chat": "seed"}[model.partition(":")[0]]
     wrong = desk(model, settings={setting: ["many"]})  # not noticed when the agent is declared
     with pytest.raises(RefusedRequestError, match=rf"as the vendor would:\n.*({setting}|Input should be)") as failed:
         await play(wrong, BOOK, "Book", approve=True)
