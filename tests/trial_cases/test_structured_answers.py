@@ -82,7 +82,7 @@ async def test_the_last_turn_is_held_against_the_form_once(stage, protocol, said
     async with stage(spoken(protocol, said), [get_order], protocol=protocol, turns=1, answer=Refund) as desk:
         outcome = await desk.run()
         assert (outcome.state, outcome.answer, outcome.turns) == (RunState.LIMITED, answer, 2)
-        assert outcome.reason.startswith("the budget of 1 turns is spent")
+        assert outcome.reason.startswith("the budget of 1 turn is spent")
         assert why in outcome.reason
 
 
