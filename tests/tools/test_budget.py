@@ -28,8 +28,7 @@ def test_it_is_recorded_with_the_run():
 
 def test_prices_are_the_workers_and_no_part_of_what_is_recorded():
     plain, priced = (
-        Agent("a", model="openai-chat:m", instructions="", prices=prices)
-        for prices in ({}, Prices(input=1, output=2))
+        Agent("a", model="openai-chat:m", instructions="", prices=prices) for prices in ({}, Prices(input=1, output=2))
     )
     assert plain.opening() == priced.opening()
 
