@@ -39,10 +39,11 @@ async def test_c01_a_call_that_runs_out_of_time_is_answered_beside_its_finished_
         assert desk.texts() == [first, second, "20"]
 
 
-async def test_c03_two_calls_of_one_id_are_two_calls(stage, protocol):
+@pytest.mark.parametrize("given", ["call_1", "call_0123456789abcdef0123456789"])  # however long it is
+async def test_c03_two_calls_of_one_id_are_two_calls(stage, protocol, given):
     script = [
-        [call("number", n=1, id="call_1"), call("number", n=2, id="call_1")],
-        call("number", n=3, id="call_1"),
+        [call("number", n=1, id=given), call("number", n=2, id=given)],
+        call("number", n=3, id=given),
         call("number", n=4, id=""),
         say("done"),
     ]
