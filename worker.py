@@ -18,7 +18,6 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxM
 
 import activities as deeds
 import perdure
-import perdure.core
 import workflows
 from activities.grants import grant_key
 from perdure import Agent
@@ -41,11 +40,11 @@ _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before an
 _GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
 
 
-def sandbox() -> SandboxedWorkflowRunner:
+def sandbox(*, whole: bool = False) -> SandboxedWorkflowRunner:
     """The determinism boundary as a value: of ours, a workflow may import perdure.core and nothing else.
 
-    Declarations (contracts) pass through, which is cheap; the rest of perdure.core stays inside, so the sandbox also
-    sees a clock or a dice roll in it.
+    Workflow code is watched always. `whole` takes the rules of perdure.core into the sandbox too, so that it sees a
+    clock or a dice roll in them; that costs each run a copy of them, and is what every test's replay uses.
     """
     rooms = {room.name for room in pkgutil.iter_modules(perdure.__path__)}
     beside = SandboxMatcher(access={"activities", "client", "worker", "examples"})  # in the wheel they are in it
@@ -53,7 +52,8 @@ def sandbox() -> SandboxedWorkflowRunner:
         access={"activities", "client", "anthropic", "openai", "httpx", "httpx2", "fsspec", "structlog"},
         children={"perdure": SandboxMatcher(access=rooms - {"core", "_app"}, children={"_app": beside})},
     )
-    passed = SandboxRestrictions.default.passthrough_modules | {"perdure.core.contracts", "perdure.core.steps"}
+    pure = {"perdure.core.contracts", "perdure.core.steps"} if whole else {"perdure.core"}
+    passed = SandboxRestrictions.default.passthrough_modules | pure
     return SandboxedWorkflowRunner(
         restrictions=replace(SandboxRestrictions.default, invalid_modules=effects, passthrough_modules=passed)
     )
@@ -89,9 +89,8 @@ def compile_ahead() -> None:
     Python writes none by itself where PYTHONDONTWRITEBYTECODE is set, as in many images. Where it can't be written,
     runs start a little slower.
     """
-    for folder in (*workflows.__path__, *perdure.core.__path__):
+    for folder in workflows.__path__:
         compileall.compile_dir(folder, quiet=2)
-    compileall.compile_file(perdure.__file__, quiet=2)
 
 
 async def main(specs: Sequence[str] = ()) -> int:

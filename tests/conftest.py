@@ -189,7 +189,7 @@ class Stage:
 
     async def replay(self) -> None:
         replayer = Replayer(
-            workflows=WORKFLOWS, workflow_runner=worker.sandbox(), data_converter=self.client.data_converter
+            workflows=WORKFLOWS, workflow_runner=worker.sandbox(whole=True), data_converter=self.client.data_converter
         )
         for run_id in self.started:
             for history in await self.segments(run_id):

@@ -7,7 +7,7 @@ Nobody's price is zero: what is not known is None, and has to be said.
 import os
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from perdure.core.contracts import Usage
@@ -36,7 +36,8 @@ def price(protocol: str, model: str, usage: Usage, *, url: str = "", at: datetim
     Cache writes are taken to be kept for five minutes, as they are unless a request says otherwise; batches, priority
     and what server tools cost are not in it.
     """
-    if not (usage.input or usage.output):
+    vendor = _vendor(protocol, url)
+    if vendor is None or not (usage.input or usage.output) or not _holds(vendor, model):
         return None
     from genai_prices import Usage as Counts  # its table takes half a second to load, and few verbs need it
     from genai_prices import calc_price
@@ -47,12 +48,10 @@ def price(protocol: str, model: str, usage: Usage, *, url: str = "", at: datetim
         cache_write_tokens=usage.cache_written,
         output_tokens=usage.output,
     )
-    vendor = _vendor(protocol, url)
     try:
-        found = calc_price(counts, model, provider_id=vendor, genai_request_timestamp=at) if vendor else None
-    except (LookupError, ValueError):  # no such model there; counts that cannot be, as more cached than there was
+        return calc_price(counts, model, provider_id=vendor, genai_request_timestamp=at).total_price
+    except ValueError:  # counts that cannot be, as more cached than there was
         return None
-    return found.total_price if found else None
 
 
 def listed(protocol: str, model: str) -> bool:
@@ -63,6 +62,18 @@ def listed(protocol: str, model: str) -> bool:
 def asked_at(protocol: str) -> str:
     """The base URL that the environment names; "" for the vendor's own."""
     return os.environ.get(_URLS.get(protocol.removeprefix(TEXT_MODE), ""), "")
+
+
+@lru_cache(maxsize=256)
+def _holds(vendor: str, model: str) -> bool:
+    """Whether the table has the model; looked for once, since a search in vain goes through all of a vendor's."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        get_snapshot().find_provider_model(model, None, vendor, None)
+    except LookupError:
+        return False
+    return True
 
 
 @cache

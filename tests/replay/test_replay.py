@@ -22,7 +22,9 @@ HISTORIES = sorted((Path(__file__).parent / "histories").rglob("*.json"))
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 async def test_a_recorded_history_replays(path: Path) -> None:
-    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=worker.sandbox(), data_converter=pydantic_data_converter)
+    replayer = Replayer(
+        workflows=WORKFLOWS, workflow_runner=worker.sandbox(whole=True), data_converter=pydantic_data_converter
+    )
     await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
 
 

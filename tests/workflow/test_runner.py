@@ -43,3 +43,10 @@ def test_a_converter_that_takes_none_is_spared():
     sandbox = worker.sandbox()
     for converter in (pydantic_data_converter, replace(pydantic_data_converter, payload_codec=Plain())):
         assert without_contexts(sandbox, converter) is not sandbox
+
+
+def test_tests_watch_the_rules_too_and_workers_at_least_the_workflow():
+    passed, whole = (worker.sandbox(whole=each).restrictions.passthrough_modules for each in (False, True))
+    assert "perdure.core" in passed
+    assert not [each for each in passed if each.startswith("workflows")]
+    assert {each for each in whole if each.startswith("perdure")} == {"perdure.core.contracts", "perdure.core.steps"}
