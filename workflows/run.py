@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from itertools import count
@@ -11,39 +10,32 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from perdure.core.contracts import (
     DECIDE,
     RUN,
-    STANDING,
-    STATE_ATTRIBUTE,
     STEER,
     TOO_LONG,
-    WAITING_PREFIX,
     AskCritic,
     Call,
     CallModel,
     Choice,
     CompactTranscript,
     Decision,
-    ExportSegment,
     Outcome,
-    Request,
     RequestKind,
     Reviewed,
     RunState,
     Sent,
     Settled,
-    Standing,
     Start,
     State,
     Steered,
     Steering,
     Wire,
 )
-from perdure.core.limits import extended, finishing, in_force
+from perdure.core.limits import extended, finishing
 from perdure.core.loop import (
     concluded,
     latest_turn,
@@ -60,13 +52,13 @@ from perdure.core.loop import (
 from perdure.core.repeats import was_rejected
 from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
+from workflows.archive import Archive
+from workflows.board import Board, memo
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
 from workflows.settle import Settling, cause, kind
 from workflows.stopwatch import Stopwatch
 
-_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
-_SETTLED_SHOWN = 5  # so that a second click learns who was first
 _LATER = 1_000  # events, before it is tried again to go on in a new segment
 _MOST_REPORTED = 300  # characters of a call's line in a report, and of a cancel's reason
 
@@ -79,19 +71,19 @@ class AgentRun:
         self._state = _carried(start)
         self._numbers = count(self._state.serial)
         number = partial(next, self._numbers)
-        self._gate = Gate(self._state.requests, self._state.decided, self._changed, number)
-        self._helm = Helm(self._state.course, self._is_over, self._changed, number)
+        self._board = Board(self._state.requests, self._now)
+        self._gate = Gate(self._state.requests, self._state.decided, self._board.changed, number)
+        self._helm = Helm(self._state.course, self._is_over, self._board.changed, number)
+        self._archive = Archive(self._state.left, number)
         self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=self._is_waiting())
         self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
-        self._unpublished = False
-        self._shown: dict[int, Request | None] = dict(enumerate(self._state.requests))  # what the memo holds, by slot
 
     @workflow.run
     async def run(self, start: Any = None, *more: Any) -> Outcome:
-        self._publishing = asyncio.create_task(self._publish_changes())
-        self._exporting = asyncio.create_task(self._export_left())
+        self._publishing = asyncio.create_task(self._board.publish_changes())
+        self._archive.begin()
         try:
             return await self._loop(Start.model_validate([start, *more] if more else start))
         except (Exception, asyncio.CancelledError) as error:
@@ -108,7 +100,7 @@ class AgentRun:
 
     async def _loop(self, start: Start) -> Outcome:
         while True:
-            workflow.set_current_details(self._details())
+            self._board.detail(self._now())
             await self._helm.checked()
             self._state = self._helm.into(self._state)
             if self._doing is None:  # or a new segment might find another step due than the one that is being taken
@@ -274,45 +266,16 @@ class AgentRun:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if not self._may_roll_over():
             return
-        state = with_context(self._helm.into(self._state), carried).model_copy(
+        state = with_context(self._now(), carried).model_copy(
             update={
                 "sent": tuple(settling.sent for settling in self._settling.values()),
-                "requests": self._gate.requests,
-                "decided": self._gate.settled,
                 "serial": next(self._numbers),
-                "left": self._left(),
+                "left": self._archive.left(stored=self._is_stored()),
                 "began": self._state.began or workflow.info().workflow_start_time,
             }
         )
         after = start.model_copy(update={"state": state, "carried": carried})
-        workflow.continue_as_new(after, memo=_memo(state))
-
-    # --- what is kept of ended segments -------------------------------------------------------------------------------
-
-    def _left(self) -> tuple[str, ...]:
-        """The segments to be kept, this one included."""
-        stored = self._state.opened is not None and self._state.opened.stored
-        return (*self._state.left, workflow.info().run_id) if stored else ()
-
-    async def _export_left(self) -> None:
-        for segment_id in self._state.left:
-            await self._export(ExportSegment(segment_id=segment_id))
-
-    async def _export_all(self, outcome: Outcome) -> None:
-        """Nothing that happens here changes how the run ended."""
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._exporting
-            for segment_id in self._left():
-                await self._export(ExportSegment(segment_id=segment_id, outcome=outcome))
-
-    async def _export(self, asked: ExportSegment) -> None:
-        try:
-            await calls.export_segment(asked, f"keep-{next(self._numbers)}")
-        except ActivityError as error:
-            workflow.logger.warning("a segment is not kept in the store", extra={"why": cause(error)})
-            return
-        left = tuple(each for each in self._state.left if each != asked.segment_id)
-        self._state = self._state.model_copy(update={"left": left})
+        workflow.continue_as_new(after, memo=memo(state))
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -322,8 +285,8 @@ class AgentRun:
         self._gate.close()
         with contextlib.suppress(asyncio.CancelledError):  # a cancel now comes too late
             await workflow.wait_condition(workflow.all_handlers_finished)
-        self._publish()
-        await self._export_all(state.outcome)
+        self._board.publish()
+        await self._archive.end(state.outcome, stored=self._is_stored())
         return state.outcome
 
     def _cut_short(self, final: RunState, reason: str) -> State:
@@ -366,9 +329,6 @@ class AgentRun:
     def _is_over(self) -> bool:
         return self._state.outcome is not None or self._gate.closed
 
-    def _changed(self) -> None:
-        self._unpublished = True
-
     def _worked(self) -> float:
         return self._stopwatch.read(workflow.now(), waiting=self._is_waiting())
 
@@ -376,67 +336,14 @@ class AgentRun:
         """Whether it is up to a person that the run goes on."""
         return bool(self._gate.requests) or self._helm.course.paused is not None
 
-    async def _publish_changes(self) -> None:
-        """Publish once for all that changes in a step."""
-        while True:
-            await workflow.wait_condition(lambda: self._unpublished)
-            self._publish()
+    def _now(self) -> State:
+        """The state with what waits and how the run is steered."""
+        self._worked()  # what waits may have changed
+        requests, decided = self._gate.requests, self._gate.settled
+        return self._helm.into(self._state).model_copy(update={"requests": requests, "decided": decided})
 
-    def _publish(self) -> None:
-        self._unpublished = False
-        self._worked()  # now what waits has changed
-        workflow.set_current_details(self._details())
-        outcome = self._state.outcome
-        brief = outcome.model_copy(update={"answer": ""}) if outcome else None
-        paused = None if outcome else self._helm.course.paused
-        standing = _standing(self._gate.settled, self._state.began)
-        standing = standing.model_copy(update={"outcome": brief, "paused": paused})
-        changes: dict[str, Any] = {STANDING: standing}
-        changes |= {f"{WAITING_PREFIX}{slot}": request for slot, request in self._reshown().items()}
-        workflow.upsert_memo(changes)
-        workflow.upsert_search_attributes([_STATE.value_set(self._standing_state())])
-
-    def _reshown(self) -> dict[int, Request | None]:
-        """The memo's slots that change, so that each waiting request stands in one and no other stands in any."""
-        waiting = {request.id: request for request in self._gate.requests}
-        held = {shown.id for shown in self._shown.values() if shown}
-        changes: dict[int, Request | None] = {
-            slot: None for slot, shown in self._shown.items() if shown and shown.id not in waiting
-        }
-        free = (slot for slot in count() if slot in changes or self._shown.get(slot) is None)
-        for request_id in [each for each in waiting if each not in held]:
-            changes[next(free)] = waiting[request_id]
-        self._shown |= changes
-        return changes
-
-    def _details(self) -> str:
-        """Where the run stands, in markdown, for Temporal's own UI."""
-        budget = f" of {in_force(self._state).turns}" if self._state.opened else ""
-        lines = [f"**{self._standing_state()}** after {self._state.turn}{budget} turns"]
-        for request in self._gate.requests:
-            what = f" {calls.code(request.title)}" if request.title else ""
-            lines.append(f"- waits for a person, request {request.id}: {request.kind}{what}")
-        return "\n".join(lines)
-
-    def _standing_state(self) -> RunState:
-        if self._state.outcome:
-            return self._state.outcome.state
-        if self._helm.course.paused:
-            return RunState.PAUSED
-        if self._gate.requests:
-            return RunState.WAITING
-        return RunState.ACTING if unsettled(self._state) else RunState.THINKING
-
-
-def _standing(settled: tuple[Settled, ...], began: datetime | None) -> Standing:
-    return Standing(settled=settled[-_SETTLED_SHOWN:], began=began)
-
-
-def _memo(state: State) -> dict[str, Any]:
-    """What a new segment shows from its first moment: each waiting request in a slot of its own."""
-    waiting = {f"{WAITING_PREFIX}{slot}": request for slot, request in enumerate(state.requests)}
-    standing = _standing(state.decided, state.began).model_copy(update={"paused": state.course.paused})
-    return {STANDING: standing, **waiting}
+    def _is_stored(self) -> bool:
+        return self._state.opened is not None and self._state.opened.stored
 
 
 W = TypeVar("W", bound=Wire)
