@@ -48,6 +48,7 @@ def _whole(seen: Any) -> list[Any]:
     return [(turn.number, [call.observation for call in turn.calls], turn.usage) for turn in seen.turns]
 
 
+@pytest.mark.slow  # the server takes its time to forget
 async def test_a_trace_is_whole_after_retention_took_segments_of_a_running_run(brief: StageOf, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
 
@@ -73,6 +74,7 @@ async def test_a_trace_is_whole_after_retention_took_segments_of_a_running_run(b
         desk.started.remove(run_id)  # its first segments cannot be replayed any more
 
 
+@pytest.mark.slow  # the server takes its time to forget
 async def test_a_run_that_the_server_forgot_is_read_from_the_store(brief: StageOf, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     async with brief(looks(14), [look], turns=100, store=store) as desk:
@@ -93,6 +95,7 @@ async def test_a_run_that_the_server_forgot_is_read_from_the_store(brief: StageO
         assert (after.outcome, after.state, after.turns_gone) == (outcome, RunState.ANSWERED, 0)
 
 
+@pytest.mark.slow  # the server takes its time to forget
 async def test_a_cancelled_run_is_kept_as_cancelled(brief: StageOf, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     async with brief([call("pay", to="ann")], [pay], store=store) as desk:
