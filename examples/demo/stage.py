@@ -23,7 +23,7 @@ _VARIABLE: Final = "LEAVE_DESK_MODEL"
 _SCRIPTED_AS: Final = "anthropic:claude-opus-5-5"  # the protocol that the script is reached by
 _REAL: Final = {  # a key's variable -> the model it is for
     "ANTHROPIC_API_KEY": "anthropic:claude-opus-5-5",
-    "OPENAI_API_KEY": "openai:gpt-6.2-sol",
+    "OPENAI_API_KEY": "openai:gpt-6.1-sol",
 }
 OFFER: Final = "With ANTHROPIC_API_KEY or OPENAI_API_KEY set, a real model is asked."
 _GRACE: Final = 7.0  # seconds for a call that runs to be finished: the slowest takes five

@@ -47,13 +47,6 @@ def block(text: str, limit: int | None = None) -> str:
     return _shown(text.replace("\r\n", "\n").replace("\t", "    "), limit, kept="\n")
 
 
-def markdown(text: str, limit: int | None = None) -> str:
-    """`text` on one line as a code span: no link, image or HTML comes of it where markdown is rendered."""
-    shown = line(text, limit)
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
-    return f"{fence} {shown} {fence}" if shown else ""
-
-
 def _shown(text: str, limit: int | None, kept: str) -> str:
     if text.isascii() and (limit is None or len(text) <= limit) and _plain(text, kept):
         return text

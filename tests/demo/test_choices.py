@@ -16,7 +16,7 @@ CLAUDE, GPT = {"ANTHROPIC_API_KEY": "a"}, {"OPENAI_API_KEY": "o"}
         ({}, SCRIPTED),
         ({"ANTHROPIC_API_KEY": ""}, SCRIPTED),
         (CLAUDE, "anthropic:claude-opus-5-5"),
-        (GPT, "openai:gpt-6.2-sol"),
+        (GPT, "openai:gpt-6.1-sol"),
         (CLAUDE | GPT, "anthropic:claude-opus-5-5"),
         (CLAUDE | GPT | {"LEAVE_DESK_MODEL": "openai-chat:mine"}, "openai-chat:mine"),
         (CLAUDE | {"LEAVE_DESK_MODEL": "anthropic:claude-haiku-5-5"}, "anthropic:claude-haiku-5-5"),
@@ -31,7 +31,7 @@ def test_a_real_model_is_asked_only_where_its_own_key_is_set(environ: dict[str, 
 
 def test_a_play_begun_with_a_real_model_does_not_go_on_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ModelGoneError, match="OPENAI_API_KEY"), model_at_hand("openai:gpt-6.2-sol"):
+    with pytest.raises(ModelGoneError, match="OPENAI_API_KEY"), model_at_hand("openai:gpt-6.1-sol"):
         pass
 
 

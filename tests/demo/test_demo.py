@@ -113,7 +113,7 @@ def test_with_a_key_the_model_it_is_for_is_asked(play: Play, state: Path) -> Non
     with ScriptedModel(SCRIPT, key="the right key") as vendor:
         demo = play(OPENAI_API_KEY="the right key", OPENAI_BASE_URL=vendor.openai_url, NO_PROXY="127.0.0.1")
         assert demo.end() == 0
-    assert "openai:gpt-6.2-sol, the real one" in demo.shown
+    assert "openai:gpt-6.1-sol, the real one" in demo.shown
     assert {asked.protocol for asked in vendor.requests} == {"openai-responses"}
     assert vendor.violations == []
     assert bookings(state) == 1
