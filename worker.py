@@ -8,8 +8,11 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
+from types import TracebackType
+from typing import Any
 
 import structlog
 from temporalio.client import Client
@@ -20,10 +23,12 @@ import activities as deeds
 import perdure
 import workflows
 from activities.grants import grant_key
+from activities.lanes import PATIENCE, Lanes
 from perdure import Agent
 from perdure.console.logs import log_to_stderr
 from perdure.core.contracts import TASK_QUEUE
 from perdure.core.runs import UnreachableError
+from perdure.providers.rates import queue_of, rates_from_env
 from perdure.providers.registry import warm
 from perdure.store import Store, StoreError, store_from_env
 from perdure.temporal.connect import connect
@@ -38,6 +43,7 @@ log = structlog.get_logger("perdure")
 
 _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before another worker takes them
 _GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
+_AT_ONCE = 200  # activities
 
 
 def sandbox(*, whole: bool = False) -> SandboxedWorkflowRunner:
@@ -68,19 +74,59 @@ def build(
     max_cached_workflows: int = 1000,
     journal: Journal | None = None,
     store: Store | None = None,
-) -> Worker:
-    """A worker for these agents. A bug in workflow code fails its run; drift suspends it until a fix is deployed."""
-    return Worker(
+    rates: Mapping[str, float] | None = None,
+    patience: timedelta = PATIENCE,
+) -> AbstractAsyncContextManager[Any]:
+    """A worker for these agents. A bug in workflow code fails its run; drift suspends it until a fix is deployed.
+
+    Args:
+        rates: model calls per second, by vendor, over all workers of the task queue.
+        patience: how long a run waits for a worker that holds to a rate, before it asks whether there still is one.
+    """
+    lanes = Lanes({vendor: queue_of(task_queue, vendor) for vendor in rates or {}}, patience)
+    served = deeds.activities(agents, key or grant_key(state_folder()), journal, store, lanes)
+    asking = [deed for deed in served if deed.__name__ in deeds.ASKING]
+    limited = [
+        Worker(
+            client,
+            task_queue=lanes.queues[vendor],
+            activities=asking,
+            max_task_queue_activities_per_second=rate,
+            graceful_shutdown_timeout=_GRACE,
+            max_concurrent_activities=_AT_ONCE,
+        )
+        for vendor, rate in (rates or {}).items()
+    ]
+    ordinary = Worker(
         client,
         task_queue=task_queue,
         workflows=workflows.WORKFLOWS,
-        activities=deeds.activities(agents, key or grant_key(state_folder()), journal, store),
+        activities=served,
         workflow_runner=without_contexts(sandbox(), client.data_converter),
         sticky_queue_schedule_to_start_timeout=_STICKY,
         graceful_shutdown_timeout=_GRACE,
         max_cached_workflows=max_cached_workflows,
-        max_concurrent_activities=200,
+        max_concurrent_activities=_AT_ONCE,
     )
+    return Crew(ordinary, *limited) if limited else ordinary
+
+
+class Crew(AbstractAsyncContextManager["Crew"]):
+    """Workers that begin and end together."""
+
+    def __init__(self, *workers: Worker) -> None:
+        self._workers = workers
+
+    async def __aenter__(self) -> "Crew":
+        for each in self._workers:
+            await each.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Their running activities have the same time to finish, not one after the other."""
+        await asyncio.gather(*(each.__aexit__(kind, error, at) for each in self._workers))
 
 
 def compile_ahead() -> None:
@@ -98,6 +144,7 @@ async def main(specs: Sequence[str] = ()) -> int:
     log_to_stderr()
     compile_ahead()
     try:
+        rates = rates_from_env()
         agents, key, store = load(specs), grant_key(state_folder()), store_from_env()
         await asyncio.to_thread(warm, {each for agent in agents.values() for each in agent.protocols})
         client = await connect(identity=identity(agents))
@@ -108,8 +155,9 @@ async def main(specs: Sequence[str] = ()) -> int:
     stopped = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stopped.set)
-    log.info("serving", agents=sorted(agents), task_queue=TASK_QUEUE, namespace=client.namespace)
-    async with build(client, agents, key=key, store=store):
+    told = {"rates": dict(rates)} if rates else {}
+    log.info("serving", agents=sorted(agents), task_queue=TASK_QUEUE, namespace=client.namespace, **told)
+    async with build(client, agents, key=key, store=store, rates=rates):
         await stopped.wait()
     return 0
 

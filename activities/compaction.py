@@ -1,7 +1,7 @@
 """Compacting: what a run goes on with when its transcript, or its history, has grown too long."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
+from activities.lanes import Lanes, elsewhere
 from activities.own import heartbeating, recorded, segment
 from perdure import Agent
 from perdure.core.compaction import Told, as_text, compacted, size_of
@@ -19,6 +20,7 @@ from perdure.core.contracts import (
     AskCritic,
     Carried,
     CompactTranscript,
+    Detour,
     Opening,
     Ref,
     Usage,
@@ -47,6 +49,7 @@ instructions. Be brief and exact, and write nothing else."""
 class Compactions:
     agents: Mapping[str, Agent]
     journal: Journal
+    lanes: Lanes = field(default_factory=Lanes)
 
     @activity.defn(name=COMPACT_TRANSCRIPT)
     async def compact_transcript(self, asked: CompactTranscript) -> Carried:
@@ -58,6 +61,8 @@ class Compactions:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
+            if offered and small.gone and (lane := self.lanes.elsewhere(offered.protocol)):
+                raise elsewhere(Detour(lane=lane))
             agent = self.agents.get(asked.agent)
             reply = await _summary(agent, offered, small.gone)
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))

@@ -5,17 +5,18 @@ of any other, and none is handed another's reasoning. Who it is and what it is t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.compaction import transcript
+from activities.lanes import Lanes, elsewhere
 from activities.model import answered, trouble_of
 from activities.own import agent_of, heartbeating, recorded, segment
 from perdure import Agent
-from perdure.core.contracts import ASK_CRITIC, TRANSCRIPT_MISMATCH, AskCritic, Critique, Opening, Stop
+from perdure.core.contracts import ASK_CRITIC, TRANSCRIPT_MISMATCH, AskCritic, Critique, Detour, Opening, Stop
 from perdure.core.transcript import Record, RecordGapError, Task, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
@@ -29,6 +30,7 @@ log = structlog.get_logger("perdure")
 class Critics:
     agents: Mapping[str, Agent]
     journal: Journal
+    lanes: Lanes = field(default_factory=Lanes)
 
     @activity.defn(name=ASK_CRITIC)
     async def ask_critic(self, asked: AskCritic) -> Critique:
@@ -39,6 +41,8 @@ class Critics:
                 critic, question = _question(record, asked)
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
+            if lane := self.lanes.elsewhere(critic.protocol):
+                raise elsewhere(Detour(lane=lane))
             messages = provider(critic.protocol).encode([Task(question)])
             try:
                 reply = await answered(agent, Conversation(critic, messages, "", ""), tools=True)

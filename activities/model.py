@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -14,7 +14,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
-from activities.fallback import of_chain, preferred, rest
+from activities.fallback import DetourError, after, of_chain, preferred, rest
+from activities.lanes import Lanes, elsewhere
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
@@ -23,6 +24,8 @@ from perdure.core.contracts import (
     TRANSCRIPT_MISMATCH,
     AdmittedCall,
     CallModel,
+    Detour,
+    Lane,
     Opening,
     RecordedTurn,
     Stop,
@@ -55,6 +58,7 @@ class Models:
     journal: Journal
     files: Files
     stored: bool = False
+    lanes: Lanes = field(default_factory=Lanes)
 
     @activity.defn(name=CALL_MODEL)
     async def call_model(self, asked: CallModel) -> RecordedTurn:
@@ -87,12 +91,19 @@ class Models:
             conversation = at_hand if same else await self._conversation(asked, fresh, place)
             return conversation, await _replied(agent, conversation, tools=asked.tools)
 
-        first = preferred(at_hand.answered, datetime.now(UTC))
+        def lane(place: int, again: bool) -> Lane | None:
+            return self.lanes.elsewhere(at_place(at_hand.opening, place).protocol, again=again)
+
+        first, before = preferred(at_hand.answered, datetime.now(UTC)), asked.detour or Detour()
+        attempt = before.made + activity.info().attempt
         try:
-            (conversation, reply), passed = await of_chain(ask, names(at_hand.opening), first, activity.info().attempt)
-            return conversation, reply, passed
+            (conversation, reply), passed = await of_chain(ask, names(at_hand.opening), first, attempt, lane)
+            return conversation, reply, (*before.passed, *passed)
         except ModelError as error:
-            raise trouble_of(error) from None
+            raise trouble_of(after(asked.detour, error, attempt)) from None
+        except DetourError as error:
+            led = error.detour
+            raise elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
 
     async def _conversation(self, asked: CallModel, fresh: Opening, place: int | None = None) -> Conversation:
         activity_id = activity.info().activity_id

@@ -13,15 +13,17 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from temporalio.client import Client, WorkflowHistory
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Replayer
 
 import worker
+from activities.lanes import PATIENCE
 from perdure import Agent, Budget, Runs
 from perdure.core.contracts import CALL_MODEL, DECIDE, STEER, Choice, Decision, Outcome, Request, Steer, Steering
 from perdure.core.marking import unmarked
@@ -80,8 +82,10 @@ class Stage:
     cached: int = 1000
     journal: Journal | None = None
     store: Store | None = None
+    rates: dict[str, float] = field(default_factory=dict)
+    patience: timedelta = PATIENCE
     started: list[str] = field(default_factory=list)
-    _serving: Worker | None = None
+    _serving: AbstractAsyncContextManager[Any] | None = None
 
     async def serve(self, agent: Agent | None = None) -> None:
         """Start a worker, in this process, that knows nothing of what was before; first stop the one that is there."""
@@ -95,6 +99,8 @@ class Stage:
             max_cached_workflows=self.cached,
             journal=self.journal,
             store=self.store,
+            rates=self.rates,
+            patience=self.patience,
         )
         await self._serving.__aenter__()
 
@@ -225,6 +231,8 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
         journal: Journal | None = None,
         store: Store | None = None,
         budget: Budget | None = None,
+        rates: dict[str, float] | None = None,
+        patience: timedelta = PATIENCE,
         **settings: Any,
     ) -> AsyncIterator[Stage]:
         agent = Agent(
@@ -244,7 +252,16 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
             client = await connect()
             queue = f"queue-{uuid.uuid4().hex[:8]}"
             played = Stage(
-                client, Runs(client, task_queue=queue, store=store), agent, model, queue, cached, journal, store
+                client,
+                Runs(client, task_queue=queue, store=store),
+                agent,
+                model,
+                queue,
+                cached,
+                journal,
+                store,
+                rates or {},
+                patience,
             )
             stack.push_async_callback(played.rest)
             await played.serve()

@@ -32,6 +32,7 @@ from perdure.core.contracts import (
     Effect,
     Exported,
     ExportSegment,
+    Lane,
     Observed,
     Reviewed,
     RunTool,
@@ -66,13 +67,15 @@ def code(inert: str) -> str:
     return "`" + inert.replace("`", "'") + "`"
 
 
-async def call_model(asked: CallModel, activity_id: str) -> Turn:
+async def call_model(asked: CallModel, activity_id: str, lane: Lane) -> Turn:
     thinking = workflow.start_activity(
         CALL_MODEL,
         asked,
         result_type=Turn,
         activity_id=activity_id,
         summary=f"turn {asked.turn}: think" if asked.tools else f"turn {asked.turn}: last answer, no tools",
+        task_queue=lane.queue or None,
+        schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,
@@ -80,18 +83,24 @@ async def call_model(asked: CallModel, activity_id: str) -> Turn:
     return await _ended(thinking)
 
 
-async def ask_critic(asked: AskCritic, activity_id: str) -> Reviewed:
+async def ask_critic(asked: AskCritic, activity_id: str, lane: Lane) -> Reviewed:
     reviewing = workflow.start_activity(
         ASK_CRITIC,
         asked,
         result_type=Reviewed,
         activity_id=activity_id,
         summary=f"turn {asked.turn}: critic, after {asked.occasion}",
+        task_queue=lane.queue or None,
+        schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,
     )
     return await _ended(reviewing)
+
+
+def _patience(lane: Lane) -> timedelta | None:
+    return timedelta(seconds=lane.patience) if lane.queue else None
 
 
 async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -> Observed:
@@ -163,13 +172,15 @@ async def check_steering(asked: CheckSteering, activity_id: str) -> Checked:
     return checked
 
 
-async def compact_transcript(asked: CompactTranscript, activity_id: str) -> Carried:
+async def compact_transcript(asked: CompactTranscript, activity_id: str, lane: Lane) -> Carried:
     carried: Carried = await workflow.execute_activity(
         COMPACT_TRANSCRIPT,
         asked,
         result_type=Carried,
         activity_id=activity_id,
         summary="compact the transcript",
+        task_queue=lane.queue or None,
+        schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_FEW_TIMES,

@@ -23,6 +23,7 @@ from perdure.core.contracts import (
     Choice,
     CompactTranscript,
     Decision,
+    Detour,
     Outcome,
     RequestKind,
     Reviewed,
@@ -56,6 +57,7 @@ from workflows.archive import Archive
 from workflows.board import Board, memo
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
+from workflows.lanes import detour_of, wherever
 from workflows.settle import Settling, cause, kind
 from workflows.stopwatch import Stopwatch
 
@@ -145,17 +147,22 @@ class AgentRun:
         """Ask the model, under an activity id of its own each time, until there is a turn or a shorter question."""
         if carried := self._gate.carried(asked.turn):
             await self._gate.mended(carried)
+        detour: Detour | None = None
         while True:
             await self._helm.resumed()
             self._gate.refuse_when_closed()
             tries = self._state.tries
             activity_id = f"think-{asked.turn}" + (f"r{tries}" if tries else "")
             try:
-                turn = await calls.call_model(asked, activity_id)
+                led = asked.model_copy(update={"detour": detour})
+                turn = await calls.call_model(led, activity_id, self._state.lane)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
                 self._state = self._state.model_copy(update={"tries": tries + 1})
+                if detour := detour_of(error, self._state.lane):
+                    self._state = self._state.model_copy(update={"lane": detour.lane})
+                    continue
                 if kind(error) == TOO_LONG and (shorter := too_long(self._state)):
                     self._state = shorter
                     return
@@ -167,9 +174,9 @@ class AgentRun:
                 return
 
     async def _compact(self, asked: CompactTranscript) -> None:
-        activity_id = f"compact-{next(self._numbers)}"
+        ids = (f"compact-{number}" for number in self._numbers)
         try:
-            carried = await calls.compact_transcript(asked, activity_id)
+            carried, activity_id = await wherever(partial(calls.compact_transcript, asked), ids)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -186,11 +193,14 @@ class AgentRun:
             tries = self._state.tries
             activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
             try:
-                seen = await calls.ask_critic(asked, activity_id)
+                seen = await calls.ask_critic(asked, activity_id, self._state.critic_lane)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
                 self._state = self._state.model_copy(update={"tries": tries + 1})
+                if detour := detour_of(error, self._state.critic_lane):
+                    self._state = self._state.model_copy(update={"critic_lane": detour.lane})
+                    continue
                 if kind(error) != TOO_LONG:
                     await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
                     continue
@@ -257,7 +267,8 @@ class AgentRun:
     async def _roll_over(self, start: Start, carry: CompactTranscript) -> None:
         """Go on in a new segment; unless somebody decides meanwhile, for then that comes first."""
         try:
-            carried = await calls.compact_transcript(carry, f"carry-{next(self._numbers)}")
+            ids = (f"carry-{number}" for number in self._numbers)
+            carried, _ = await wherever(partial(calls.compact_transcript, carry), ids)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise

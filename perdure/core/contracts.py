@@ -40,6 +40,7 @@ WAITING_PREFIX: Final = "perdure.waits."  # and a slot's number: memo keys of wh
 NEEDS_PERSON: Final = "NeedsPerson"  # a person can mend it: a key, an account, a model name, a missing tool
 NOT_RUN: Final = "NotRun"  # it failed before the tool was reached: surely nothing happened
 TRANSCRIPT_MISMATCH: Final = "TranscriptMismatch"  # the history does not hold what the workflow refers to
+ELSEWHERE: Final = "Elsewhere"  # the model has a rate, and is asked on another task queue: a Detour in the details
 TOO_LONG: Final = "TooLong"  # the transcript, for the model: it is compacted, and asked again
 STOPPED: Final = "Stopped"  # an operator stopped a run that was stuck
 
@@ -393,6 +394,27 @@ class Ref(Wire):
 # --- messages to activities -------------------------------------------------------------------------------------------
 
 
+class Lane(Wire):
+    """A task queue on which the models of one vendor are asked, at its rate. Without a name: the run's own.
+
+    `patience`: seconds to wait there for a worker.
+    """
+
+    queue: str = ""
+    patience: float = 0.0
+
+
+class Detour(Wire):
+    """Where a model is to be asked instead. `made`: attempts that count as made at it and the models before it.
+
+    `passed`: those of them that were out, and what they said.
+    """
+
+    lane: Lane = Lane()
+    made: int = 0
+    passed: tuple[str, ...] = ()
+
+
 class CallModel(Wire):
     """Think turn `turn`. The transcript is that of activity `previous`, extended by `since`.
 
@@ -413,6 +435,7 @@ class CallModel(Wire):
     tools: bool = True
     task: str = ""
     only: tuple[str, ...] | None = None  # with the question that opens the run: the tools of Start
+    detour: Detour | None = None  # that led here
 
 
 class CompactTranscript(Wire):
@@ -745,6 +768,8 @@ class State(Wire):
     finishing: bool = False  # an operator gave no more
     seen: tuple[Seen, ...] = ()  # what was done before the latest turn, by latest turn: see perdure.core.repeats
     rejected: tuple[str, ...] = ()  # actions that an operator rejected
+    lane: Lane = Lane()  # on which the model is asked: see workflows/lanes.py
+    critic_lane: Lane = Lane()
 
 
 Start.model_rebuild()

@@ -9,13 +9,18 @@ from perdure.providers.protocol import Provider
 
 PROTOCOLS = ("anthropic", "openai-responses", "openai-chat")
 
-_SDKS = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}
+_VENDORS = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}  # named as their SDKs
+
+
+def vendor(protocol: str) -> str:
+    """Whose account a protocol is spoken with."""
+    return _VENDORS[protocol.removeprefix(TEXT_MODE)]
 
 
 def warm(protocols: Iterable[str]) -> None:
     """Import the SDKs that these protocols need, and prices: seconds, on a small machine, that no turn should take."""
     for protocol in protocols:
-        import_module(_SDKS[protocol.removeprefix(TEXT_MODE)])
+        import_module(vendor(protocol))
     import_module("genai_prices.data")
 
 
