@@ -16,6 +16,7 @@ from perdure.console.desk import Desk, desk
 from perdure.console.port import RunsPort, UnreachableError
 from perdure.core import inert
 from perdure.core.contracts import RunState
+from perdure.providers import rates
 from perdure.tools.discovery import VARIABLE, AgentLoadError, separated
 from perdure.traces import text
 from perdure.traces.lines import Line, Span
@@ -23,6 +24,15 @@ from perdure.traces.lines import Line, Span
 FilesArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILES]", help=f"Files or modules that declare agents (else those in ${VARIABLE})."),
+]
+RateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate",
+        metavar="VENDOR=CALLS",
+        help="How often a vendor is asked by all workers together: anthropic=5 (a second), anthropic=300/min. "
+        f"Repeatable; goes before ${rates.VARIABLE}.",
+    ),
 ]
 _LOOK_AGAIN = 1.5  # seconds between looks at what waits
 _BREATH = 2.0  # seconds before a worker that ended by itself is followed by another
@@ -36,25 +46,38 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel="Serve", context_settings=everything)(model)
 
 
-def worker(context: typer.Context, files: FilesArgument = None) -> None:
+def worker(context: typer.Context, files: FilesArgument = None, rate: RateOption = None) -> None:
     """Serve agents until SIGTERM or Ctrl-C; running tools are let finish. Run as many as you like.
 
     \b
     perdure worker leave_desk.py billing.agents
+    perdure worker leave_desk.py --rate anthropic=5
     """
     at = desk(context)
+    _state(rate or [])
     at.do(_work(at, files or []))
+
+
+def _state(stated: Sequence[str]) -> None:
+    """Put rates where the worker reads them; the last one for a vendor counts."""
+    try:
+        rates.rates_of(",".join(stated))
+    except rates.RateError as error:
+        raise typer.BadParameter(str(error)) from None
+    if stated:
+        os.environ[rates.VARIABLE] = ",".join((os.environ.get(rates.VARIABLE, ""), *stated))
 
 
 async def _work(at: Desk, files: Sequence[str]) -> int:
     if not await at.world.work(files):
         return exits.DONE
     try:  # it has said what is wrong; which code that means is found by looking again
+        rates.rates_from_env()
         at.world.agents(files)
         await at.world.runs()
     except UnreachableError:
         return exits.UNREACHABLE
-    except AgentLoadError:
+    except (AgentLoadError, rates.RateError):
         pass
     return exits.SETUP
 

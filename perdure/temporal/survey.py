@@ -12,11 +12,12 @@ from temporalio.service import RPCError
 
 from perdure.core.contracts import TASK_QUEUE, RequestKind, RunState
 from perdure.core.runs import UnreachableError
+from perdure.providers.rates import VENDORS, queue_of
 from perdure.temporal.connect import address, connect
 from perdure.temporal.embedded import DevServerError, binary, running, state_folder
 from perdure.temporal.runs import Runs
 from perdure.temporal.search_attributes import ATTRIBUTES, command
-from perdure.temporal.workers import agents_of, workers
+from perdure.temporal.workers import agents_of, rate, workers
 
 _SHORT = timedelta(days=7)  # of retention: traces of ended runs go with it
 _WORKERS = 5  # told by name
@@ -52,6 +53,7 @@ async def survey() -> AsyncIterator[Finding]:
         yield await _attributes(client)
         yield await _pollers(client)
         yield await _served(client)
+        yield await _rates(client)
         yield await _stuck(client)
     except (RPCError, UnreachableError) as error:
         yield Finding("server", False, f"{address()} answers, and refuses: {error}", "temporal operator cluster health")
@@ -119,6 +121,12 @@ def unlike(identities: Sequence[str]) -> Sequence[str]:
     """The agents that some of these workers serve, and others do not; workers that do not say are left out."""
     known = [agents for each in identities if (agents := agents_of(each)) is not None]
     return sorted(frozenset().union(*known) - frozenset.intersection(*known)) if known else []
+
+
+async def _rates(client: Client) -> Finding:
+    found = {vendor: await rate(client, queue_of(TASK_QUEUE, vendor)) for vendor in VENDORS}
+    told = [f"{vendor} {calls:g} calls a second" for vendor, calls in found.items() if calls is not None]
+    return Finding("rates", True, ", ".join(told) or "no worker holds a vendor to a rate")
 
 
 async def _stuck(client: Client) -> Finding:

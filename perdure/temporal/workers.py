@@ -6,12 +6,13 @@ import socket
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.enums.v1 import RateLimitSource, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import Client
 
 _RECENT = timedelta(minutes=1)  # a worker polls at least that often; the server remembers dead ones for five
+_STATED = {RateLimitSource.RATE_LIMIT_SOURCE_WORKER, RateLimitSource.RATE_LIMIT_SOURCE_API}  # not the server's own
 _BOUND = 120  # characters of an identity
 _HOST_BOUND = 63
 
@@ -40,6 +41,23 @@ def agents_of(identity: str) -> frozenset[str] | None:
     return frozenset(name for name in said[1].split(", ") if name)
 
 
+async def rate(client: Client, task_queue: str) -> float | None:
+    """Activities a second that workers let the server hand out from a task queue, all of them together.
+
+    None: no worker is there that does, or it is a server that does not say.
+    """
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=task_queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+            report_config=True,
+        )
+    )
+    said = described.effective_rate_limit if _polling(described) else None
+    return said.requests_per_second if said and said.rate_limit_source in _STATED else None
+
+
 async def workers(client: Client, task_queue: str) -> Sequence[str]:
     """The identities of the workers that poll for runs now."""
     described = await client.workflow_service.describe_task_queue(
@@ -49,8 +67,12 @@ async def workers(client: Client, task_queue: str) -> Sequence[str]:
             task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
         )
     )
+    return sorted(_polling(described))
+
+
+def _polling(described: DescribeTaskQueueResponse) -> set[str]:
     since = datetime.now(UTC) - _RECENT
-    return sorted({p.identity for p in described.pollers if p.last_access_time.ToDatetime(tzinfo=UTC) > since})
+    return {p.identity for p in described.pollers if p.last_access_time.ToDatetime(tzinfo=UTC) > since}
 
 
 async def served(client: Client, task_queue: str) -> frozenset[str] | None:

@@ -15,6 +15,7 @@ from perdure.core.contracts import (
     CHECK_DECISION,
     CHECK_STEERING,
     CHOICES,
+    ELSEWHERE,
     RUN_TOOL,
     AdmittedCall,
     Checked,
@@ -86,6 +87,8 @@ class Narration:
                 yield from self._said(event, "retry", f"{self._name(event.activity_id)}: {words}", "warn", "warn")
             case e.ActivityCompleted():
                 yield from self._completed(event)
+            case e.ActivityFailed(kind=kind) if kind == ELSEWHERE:
+                yield from self._said(event, "moved", inert.line(event.message, self._limit), "dim")
             case e.ActivityFailed():
                 words = f"{self._name(event.activity_id)}: {text.reason(f'{event.kind}: {event.message}', self._limit)}"
                 yield from self._said(event, "lost", words, "bad", "bad")

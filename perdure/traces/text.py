@@ -11,6 +11,7 @@ from typing import Final
 from perdure.core import inert
 from perdure.core.contracts import (
     CHOICES,
+    ELSEWHERE,
     Choice,
     Effect,
     FileRef,
@@ -320,6 +321,9 @@ def _try(execution: Execution, told: Collection[str] = ()) -> Iterator[Line]:
     if execution.attempts > 1:
         yield from field("retried", attempt(execution.attempts, execution.worker, execution.last_failure), "warn")
     _, _, message = execution.failure.partition(": ")
+    if execution.failure_kind == ELSEWHERE:
+        yield from field("moved", inert.line(message, 400), "dim")
+        return
     if execution.failure and message not in told:
         words = reason(execution.failure, 400)
         where = f" on {inert.line(execution.worker)}" if execution.worker else ""
