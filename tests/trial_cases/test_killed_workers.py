@@ -2,12 +2,14 @@
 
 import asyncio
 import sqlite3
+import time
 from contextlib import closing
 
 import pytest
 
 from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, say, think
+from perdure.traces.events import ActivityFailed
 
 
 async def until_recorded(ledger, line, count=1):
@@ -93,3 +95,26 @@ async def test_c43_a_starved_heartbeat_leads_to_a_second_attempt_under_the_same_
         assert outcome.state is RunState.ANSWERED
         assert [line.split()[1] for line in ledger.lines] == ["1", "1"]  # the lost one does not count
         assert len({line.split()[-1] for line in ledger.lines}) == 1
+
+
+async def test_a_run_that_is_held_to_a_rate_goes_on_when_its_worker_was_killed(housed, ledger, monkeypatch):
+    """Killed while a turn is being thought; the model is asked on at the rate."""
+    monkeypatch.setenv("PERDURE_RATES", "anthropic=500")
+    asked = asyncio.Event()
+
+    def reply(seen):
+        if seen.turn == 1 and not asked.is_set():
+            loop.call_soon_threadsafe(asked.set)
+            time.sleep(1)  # the answer finds nobody
+        return [call("diag"), call("diag"), say("done")][seen.turn]
+
+    loop = asyncio.get_running_loop()
+    async with housed(reply) as (desk, process):
+        run_id = await desk.start()
+        async with asyncio.timeout(40):
+            await asked.wait()
+        process.kill()
+        process.start()
+        assert (await ended(desk, run_id)).answer == "done"
+        failed = [e.activity_id for e in await desk.runs.events(run_id) if isinstance(e, ActivityFailed)]
+        assert failed == ["think-1"]  # sent to its vendor's queue, once

@@ -14,7 +14,7 @@ from perdure.providers.registry import PROTOCOLS
 from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
 from perdure.testing import Script, call, error, say, think
-from perdure.traces.events import RunStarted
+from perdure.traces.events import ActivityFailed, RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
 
@@ -309,3 +309,12 @@ async def test_the_tools_that_a_run_was_given_are_its_tools_in_every_segment(bri
         assert await _segments(desk, run_id) >= 2
         offered = [[each["name"] for each in request.body["tools"]] for request in desk.model.requests]
         assert offered == [["look"]] * 15
+
+
+async def test_a_run_is_sent_to_its_vendors_queue_once_over_all_segments(brief: StageOf) -> None:
+    async with brief(looks(14), [look], turns=100, rates={"anthropic": 500.0}) as desk:
+        run_id = await desk.start()
+        assert (await desk.runs.result(run_id)).answer == "done"
+        assert await _segments(desk, run_id) >= 2
+        events = await desk.runs.events(run_id)
+        assert [e.activity_id for e in events if isinstance(e, ActivityFailed)] == ["think-1"]
