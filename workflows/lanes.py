@@ -15,13 +15,13 @@ from perdure.core.contracts import ELSEWHERE, Detour, Lane
 T = TypeVar("T")
 
 
-def detour_of(error: ActivityError, lane: Lane) -> Detour | None:
-    """Where to ask instead, if nothing else came of asking in `lane`."""
+def detour_of(error: ActivityError, lane: Lane, before: Detour | None = None) -> Detour | None:
+    """Where to ask instead, if nothing else came of asking in `lane`, where `before` had led."""
     match error.cause:
         case ApplicationError(type=kind, details=[told, *_]) if kind == ELSEWHERE:
             return Detour.model_validate(told)
         case TimeoutError(type=TimeoutType.SCHEDULE_TO_START) if lane.queue:
-            return Detour()
+            return (before or Detour()).model_copy(update={"lane": Lane()})
         case _:
             return None
 

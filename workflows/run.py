@@ -160,7 +160,7 @@ class AgentRun:
                 if is_cancelled_exception(error):
                     raise
                 self._state = self._state.model_copy(update={"tries": tries + 1})
-                if detour := detour_of(error, self._state.lane):
+                if detour := detour_of(error, self._state.lane, detour):
                     self._state = self._state.model_copy(update={"lane": detour.lane})
                     continue
                 if kind(error) == TOO_LONG and (shorter := too_long(self._state)):

@@ -11,6 +11,7 @@ import pytest
 from perdure.console import exits
 from perdure.console.desk import Finding
 from perdure.console.entry import program
+from perdure.providers.rates import VARIABLE, rates_from_env
 from tests.console.conftest import Console
 
 ROOT = Path(__file__).parent.parent.parent
@@ -270,3 +271,22 @@ def test_a_budget_of_money_for_a_model_that_nobody_can_price_is_warned_of(consol
     assert "at most 3 turns, $0.50; then an operator is asked for more" in told("")
     assert "nobody knows what 'llama3:8b' costs" in told("")
     assert "nobody knows" not in told(", prices=Prices(input=1, output=2)")
+
+
+def test_a_worker_with_a_rate_that_cannot_be_read_does_not_start(tmp_path: Path, agent: str, console: Console) -> None:
+    done = perdure(
+        "worker", agent, PERDURE_RATES="anthropic=fast", PERDURE_STATE=str(tmp_path), TEMPORAL_ADDRESS="127.0.0.1:1"
+    )
+    assert done.returncode == exits.SETUP
+    assert "'anthropic=fast' is no rate" in done.stderr
+    refused = console("worker", agent, "--rate", "google=5")
+    assert refused.exit_code == exits.USAGE
+    assert "is no rate" in refused.output
+
+
+def test_a_rate_of_the_command_line_goes_before_that_of_the_environment(
+    console: Console, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "anthropic=5,openai=1")
+    console("worker", agent, "--rate", "anthropic=300/min", "--rate", "openai=2")
+    assert rates_from_env() == {"anthropic": 5.0, "openai": 2.0}

@@ -45,6 +45,7 @@ SHAPES = {  # final or present state, and what is special about it
     "answered-unknown-rerun": ([call("post"), say("who knows")], (Choice.RERUN, Choice.GIVE_UP)),
     "answered-after-blank": ([blank(), say("here I am")], ()),
     "limited-by-turns": ([call("look", at=str(n)) for n in range(3)] + [say("that is all")], ()),
+    "answered-at-a-rate": ([LOOKS, say("seen both")], ()),
     "refused-by-provider": ([refuse("I can't")], ()),
     "cancelled-at-the-gate": ([[call("look", at="a"), call("pay", to="ann")]], None),
     "answered-in-text": (["Action: look[a]\nObservation: b", "what?", "Final Answer: seen a"], ()),
@@ -78,6 +79,8 @@ async def waiting(runs: Runs, run_id: str) -> Request:
 
 
 def model_of(shape: str) -> str:
+    if shape.endswith("-at-a-rate"):
+        return f"openai:{shape}"
     return f"text+anthropic:{shape}" if shape.endswith("-in-text") else f"anthropic:{shape}"
 
 
@@ -101,7 +104,7 @@ async def main(version: str) -> None:
         async with DevServer(Path(state), fast=True, ui=False) as server:
             os.environ["TEMPORAL_ADDRESS"] = server.address
             client = await connect()
-            async with worker.build(client, agents, key=b"k" * 32):
+            async with worker.build(client, agents, key=b"k" * 32, rates={"openai": 500.0}):
                 for name, (_, decisions) in SHAPES.items():
                     history = await recorded(Runs(client), name, decisions)
                     (folder / f"{name}.json").write_text(without_traces(history) + "\n")
