@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
-from activities.lanes import Lanes, elsewhere
+from activities.lanes import Lanes, asked_elsewhere
 from activities.own import heartbeating, recorded, segment
 from perdure import Agent
 from perdure.core.compaction import Told, as_text, compacted, size_of
@@ -62,7 +62,7 @@ class Compactions:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
             if offered and small.gone and (lane := self.lanes.elsewhere(offered.protocol)):
-                raise elsewhere(Detour(lane=lane))
+                raise asked_elsewhere(Detour(lane=lane))
             agent = self.agents.get(asked.agent)
             reply = await _summary(agent, offered, small.gone)
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))

@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.compaction import transcript
-from activities.lanes import Lanes, elsewhere
+from activities.lanes import Lanes, asked_elsewhere
 from activities.model import answered, trouble_of
 from activities.own import agent_of, heartbeating, recorded, segment
 from perdure import Agent
@@ -42,7 +42,7 @@ class Critics:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             if lane := self.lanes.elsewhere(critic.protocol):
-                raise elsewhere(Detour(lane=lane))
+                raise asked_elsewhere(Detour(lane=lane))
             messages = provider(critic.protocol).encode([Task(question)])
             try:
                 reply = await answered(agent, Conversation(critic, messages, "", ""), tools=True)

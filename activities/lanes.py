@@ -40,7 +40,11 @@ class Lanes:
         return Lane(queue=queue, patience=self.patience.total_seconds())
 
 
-def elsewhere(detour: Detour) -> ApplicationError:
+def asked_elsewhere(detour: Detour) -> ApplicationError:
     """The model was not asked: it is to be asked there."""
-    there = f"on task queue {detour.lane.queue!r}, at its vendor's rate" if detour.lane.queue else "at no rate"
+    there = (
+        f"on task queue {detour.lane.queue!r}, at its vendor's rate"
+        if detour.lane.queue
+        else "on the run's own task queue, at no rate"
+    )
     return ApplicationError(f"asked {there}", detour, type=ELSEWHERE, non_retryable=True, category=EXPECTED)

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
 from activities.fallback import DetourError, after, of_chain, preferred, rest
-from activities.lanes import Lanes, elsewhere
+from activities.lanes import Lanes, asked_elsewhere
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.contracts import (
@@ -103,7 +103,7 @@ class Models:
             raise trouble_of(after(asked.detour, error, attempt)) from None
         except DetourError as error:
             led = error.detour
-            raise elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
+            raise asked_elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
 
     async def _conversation(self, asked: CallModel, fresh: Opening, place: int | None = None) -> Conversation:
         activity_id = activity.info().activity_id
