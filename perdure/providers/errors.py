@@ -88,6 +88,7 @@ _VAGUE: Final = frozenset({"invalid_request_error", "api_error", "server_error"}
 _TOO_LONG: Final = re.compile(  # said in words only: Anthropic, vLLM, Ollama, llama.cpp
     r"prompt is too long|context (length|window|size|limit)|maximum context", re.IGNORECASE
 )
+_EMPTY: Final = re.compile(r"credit balance is too low", re.IGNORECASE)  # Anthropic says so with a plain 400
 _SECRETS: Final = re.compile(
     r"\b(?:sk|pk|rk)-[\w*.-]{6,}|(?<=bearer)\s+[^\s'\",)]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)", re.IGNORECASE
 )
@@ -219,8 +220,8 @@ def _meaning(failure: Failure) -> int:
         if name.endswith("_spend_limit_reached"):
             return 402
         if name in _MEANS and (name not in _VAGUE or failure.status < 300):
-            return _MEANS[name]
-    return failure.status
+            return 402 if _MEANS[name] == 400 and _EMPTY.search(failure.message) else _MEANS[name]
+    return 402 if failure.status == 400 and _EMPTY.search(failure.message) else failure.status
 
 
 def _advice(kind: Kind, status: int, vendor: Vendor) -> str:

@@ -65,6 +65,15 @@ async def test_a_status_is_classed_and_says_what_to_do(
     assert error.details["status"] == status
 
 
+async def test_an_empty_account_that_is_told_in_words_alone_is_no_fault_of_the_request(served: Any) -> None:
+    served(
+        _body("anthropic", "Your credit balance is too low to access the Anthropic API.", "invalid_request_error"), 400
+    )
+    error = await _fails("anthropic")
+    assert (error.kind, error.outage) == ("person", True)
+    assert "Add credit" in error.message
+
+
 @protocols
 @pytest.mark.parametrize(
     ("status", "type", "code", "kind"),
