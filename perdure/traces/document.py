@@ -39,8 +39,13 @@ def answer(trace: Trace) -> Any:
 
 
 def row(found: RunRow) -> dict[str, Any]:
-    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id`."""
+    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id, paused`.
+
+    The outcome is without its answer: lists are not told that, `show` is.
+    """
     values: dict[str, Any] = plain(found)
+    if found.outcome:
+        del values["outcome"]["answer"]
     return values
 
 

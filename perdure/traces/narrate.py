@@ -97,14 +97,14 @@ class Narration:
             case e.DecisionReceived(decision=decision):
                 told = decision.reason or decision.result
                 reason = f": {inert.line(told)}" if told else ""
-                words = f"{decision.choice} of {inert.line(decision.request)} by {inert.line(decision.by)}{reason}"
+                words = f"{decision.choice} of {inert.line(decision.request)} by {_by(decision.by)}{reason}"
                 yield from self._said(event, "decided", words, "ask")
             case e.SteeringReceived(steering=word):
                 told = f": {inert.block(word.text, self._limit)}" if word.text else ""
-                yield from self._said(event, text.SPOKEN[word.steer], f"by {inert.line(word.by)}{told}", "ask")
+                yield from self._said(event, text.SPOKEN[word.steer], f"by {_by(word.by)}{told}", "ask")
             case e.RunRetried():
                 why = f": {inert.line(event.reason)}" if event.reason else ""
-                yield from self._said(event, "retried", f"by {inert.line(event.by)}{why}", "ask")
+                yield from self._said(event, "retried", f"by {_by(event.by)}{why}", "ask")
             case e.CancelRequested():
                 why = f": {inert.line(event.reason)}" if event.reason else ""
                 yield from self._said(event, "cancel", f"asked by {inert.line(event.by)}{why}", "warn")
@@ -201,10 +201,16 @@ class Narration:
 
     def _waiting(self, event: e.Event, request: Request) -> Iterator[Line]:
         kind = "approval of" if request.kind is RequestKind.APPROVAL else request.kind.value
-        what = kind if request.kind is RequestKind.QUESTION else f"{kind} {inert.line(request.tool)}".rstrip()
+        call = text.titled(request.title) or inert.line(request.tool)  # with its arguments: several may wait at a time
+        what = kind if request.kind is RequestKind.QUESTION else f"{kind} {call}".rstrip()
         yield from self._said(event, "waits", f"{what} — {inert.line(request.reason, self._limit)}", "ask", "ask")
-        call = self._calls.get((request.turn_id, request.call))
-        answers = call.question.choices if call and call.question else ()
+        asked = self._calls.get((request.turn_id, request.call))
+        answers = asked.question.choices if asked and asked.question else ()
         for choice in CHOICES[request.kind]:
             for answer in (choice is Choice.ANSWER and answers) or ("",):
                 yield from self._said(event, "", text.command(request.id, choice, answer), "command")
+
+
+def _by(name: str) -> str:
+    """Who said something. A narration tells it as it comes in, before anybody can have verified it."""
+    return f"{inert.line(name)} (unverified)"

@@ -36,6 +36,7 @@ from perdure.traces.words import next_command as next_command
 from perdure.traces.words import quoted as quoted
 from perdure.traces.words import reason as reason
 from perdure.traces.words import spent as spent
+from perdure.traces.words import titled as titled
 from perdure.traces.words import tokens as tokens
 
 _SAME: Final = 200  # characters by which a reason is known again; an outcome's is cut
@@ -253,7 +254,8 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
     if call.observation is not None:
         yield from field(call.state, _cut(call.observation, view), tone=TONES.get(call.state, "label"))
     elif call.state != "waiting":
-        yield from field(call.state.replace("_", " "), "", tone=TONES.get(call.state, "label"))
+        what = "not run yet" if call.state == "pending" else ""
+        yield from field(call.state.replace("_", " "), what, tone=TONES.get(call.state, "label"))
     yield from _files(call.files)
 
 
@@ -385,7 +387,7 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
     """
     wanted = asked.request
     yield Line(
-        (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(inert.line(wanted.title)))
+        (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(titled(wanted.title)))
     )
     if heading:
         yield from field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")

@@ -77,6 +77,13 @@ def reason(told: str, limit: int | None = None) -> str:
     return inert.line(_OUR_NAMES.sub("", told), limit)
 
 
+def titled(title: str) -> str:
+    """A call's title, which was made inert when it was recorded: what that named and counted is not named again."""
+    bare = _INERT.sub("", title)
+    return title if inert.line(bare) == bare else inert.line(title)
+
+
+_INERT: Final = re.compile(r"<(?:U\+[0-9A-F]{4,6}|[\d,]+ (?:spaces|blank characters|times '[^']*'|more characters))>")
 _OUR_NAMES: Final = re.compile(
     rf"^(?:(?:ApplicationError|ActivityError|FailureError|{NEEDS_PERSON}|{NOT_RUN}|{STOPPED}|{TRANSCRIPT_MISMATCH}): )+"
 )

@@ -8,6 +8,7 @@ import pytest
 
 from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunState
 from perdure.testing.histories import History, call
+from perdure.tools.admission import title
 from perdure.traces import document, lines, text
 from perdure.traces.clock import clock, lasted, relative, stamp
 from perdure.traces.events import ActivityStarted
@@ -149,8 +150,8 @@ def test_a_narration_tells_attempts_waits_and_decisions() -> None:
         "turn 1    thinking",
         "claims    Pay.",
         'call      pay {"amount":5}',
-        "waits     approval of pay — it has an effect",
-        "decided   approve of a1b2c3d4 by ann: fine",
+        'waits     approval of pay {"amount":5} — it has an effect',
+        "decided   approve of a1b2c3d4 by ann (unverified): fine",
         "retry     pay: attempt 2 on worker-2; before: activity Heartbeat timeout",
         "ok        pay (0.2 s): paid 5",
         "answered   Paid 5.",
@@ -212,3 +213,18 @@ def test_the_document_is_versioned_and_its_times_have_an_offset() -> None:
     told = document.document(trace(forged().events))
     assert (told["format"], told["v"]) == ("perdure.trace", 1)
     assert told["started"] == "2026-11-29T12:00:00.000+00:00"
+
+
+def test_what_a_recorded_title_named_and_counted_is_not_named_again() -> None:
+    long = title("pay", {"to": "\u202e" + "x" * 200})
+    assert long.endswith("more characters>")
+    assert text.titled(long) == long
+    assert text.titled('pay(note="<5 more characters>")' + "\x1b[2J").startswith('pay(note="<U+003C>5 more')
+    assert "\x1b" not in text.titled("pay\x1b[2J")
+
+
+def test_a_call_that_nobody_began_is_said_to_be_not_run_yet() -> None:
+    history = History("pay-1")
+    history.open()
+    history.think("Pay.", calls=[call("pay", {"amount": 5})])
+    assert "pending  not run yet" in shown(history)
