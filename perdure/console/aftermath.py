@@ -60,7 +60,8 @@ def told(came: Came, seen: Trace, request: Request) -> list[Line]:
         return [_line("run", f"ended as {seen.outcome.state}{why}", text.TONES.get(seen.outcome.state, "plain"))]
     if came.call:
         tone = text.TONES.get(came.call.state, "label")
-        return [_line(came.call.state.replace("_", " "), inert.line(came.call.observation or "", 2000), tone)]
+        said = came.call.observation or ("nobody knows; the model is told so" if came.call.state == "unknown" else "")
+        return [_line(came.call.state.replace("_", " "), inert.line(said, 2000), tone)]
     return [_line("run", f"goes on: turn {request.turn}", "ok")]
 
 

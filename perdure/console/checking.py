@@ -11,6 +11,7 @@ import typer
 from perdure import store
 from perdure.console import exits
 from perdure.console.desk import Desk, Finding, SetupError, desk
+from perdure.console.port import UnreachableError
 from perdure.console.reading import OutputOption
 from perdure.console.screen import Output
 from perdure.console.serving import FilesArgument
@@ -19,6 +20,7 @@ from perdure.core.contracts import Effect, Fallback, Opening
 from perdure.core.labels import TEXT_MODE
 from perdure.providers.prices import listed
 from perdure.tools.agents import Agent, lint, that_reads_on
+from perdure.tools.builtin import ask_operator
 from perdure.tools.declare import Tool
 from perdure.tools.discovery import VARIABLE, AgentLoadError
 from perdure.tools.reading import Outputs
@@ -117,6 +119,8 @@ def _heading(agent: Agent) -> Iterator[Line]:
 
 def _asks(tool: Tool) -> str:
     """Which of its calls wait for a person, as the policy will judge."""
+    if tool.function is ask_operator.function:
+        return "always asks"
     match tool.ask:
         case True:
             return "always asks"
@@ -193,7 +197,7 @@ async def _doctor(at: Desk, files: Sequence[str], output: Output) -> int:
     agents, of_agents = _agents(at, files)
     temporal = [finding async for finding in at.world.survey()]
     served = any(finding.check == "workers" and finding.ok for finding in temporal)
-    found = [_python(), of_agents, *temporal, *_keys(agents, served), await _store()]
+    found = [_python(), of_agents, *temporal, *_keys(agents, served), await _store(at)]
     if output is not Output.TEXT:
         at.screen.data([vars(finding) for finding in found], output)
     else:
@@ -226,18 +230,19 @@ def _agents(at: Desk, files: Sequence[str]) -> tuple[Mapping[str, Agent], Findin
     return found, Finding("agents", True, ", ".join(found))
 
 
-async def _store() -> Finding:
-    """As with keys, the store that counts is the worker's."""
+async def _store(at: Desk) -> Finding:
+    """As with keys, the store that counts is the worker's. Without one named here, that of `perdure dev`."""
     try:
-        found = store.store_from_env()
+        found = at.world.store()
         if found is None:
             return Finding("store", True, f"{store.VARIABLE} is not set in this terminal; what is cut is not kept")
         await found.check()
-    except store.StoreError as error:
+    except (store.StoreError, UnreachableError) as error:
         return Finding(
             "store", False, str(error), f"export {store.VARIABLE}=..., the same for all workers, or unset it"
         )
-    return Finding("store", True, f"{found.url}, writable from here")
+    whose = "" if os.environ.get(store.VARIABLE) else ", that of `perdure dev`"
+    return Finding("store", True, f"{found.url}{whose}, writable from here")
 
 
 def _keys(agents: Mapping[str, Agent], served: bool) -> Iterator[Finding]:

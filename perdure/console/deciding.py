@@ -38,12 +38,11 @@ RequestArgument = Annotated[
 ByOption = Annotated[
     str,
     typer.Option(
-        "--by", help="Who decides (else $PERDURE_OPERATOR, else the login name).", callback=at_most(MOST_NAMED)
+        "--by", help="Whose word it is (else $PERDURE_OPERATOR, else the login name).", callback=at_most(MOST_NAMED)
     ),
 ]
-ReasonOption = Annotated[
-    str, typer.Option("--reason", help="Why. On a rejection the model is told.", callback=at_most(MOST_SAID))
-]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why. The model is told.", callback=at_most(MOST_SAID))]
+WhyOption = Annotated[str, typer.Option("--reason", help="Why, for other operators.", callback=at_most(MOST_SAID))]
 ResultOption = Annotated[
     str,
     typer.Option("--result", help="With happened: what the tool would have returned.", callback=at_most(MOST_SAID)),
@@ -65,7 +64,7 @@ def add_to(app: typer.Typer) -> None:
 def approve(
     context: typer.Context,
     request: RequestArgument,
-    reason: ReasonOption = "",
+    reason: WhyOption = "",
     by: ByOption = "",
     wait: WaitOption = True,
     output: OutputOption = Output.TEXT,
@@ -106,7 +105,9 @@ def answer(
             callback=at_most(MOST_SAID),
         ),
     ],
-    reason: ReasonOption = "",
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why. After give_up the model is told.", callback=at_most(MOST_SAID))
+    ] = "",
     result: ResultOption = "",
     by: ByOption = "",
     wait: WaitOption = True,
@@ -115,8 +116,8 @@ def answer(
     """Answer a request that is no approval: a question, an unknown outcome, a run that is stuck, a spent budget.
 
     \b
-    perdure answer a1b2c3d4 'from the second account'    the model goes on with your words
-    perdure reject a1b2c3d4 --reason 'ask the customer'  a question can be declined, too
+    perdure answer a1b2c3d4 'the second account'  a question: your words
+    perdure reject a1b2c3d4 --reason 'ask them'   a question, declined
     perdure answer a1b2c3d4 happened --result 'booking LV-1042'
     perdure answer a1b2c3d4 rerun      it did not happen: again, same key
     perdure answer a1b2c3d4 give_up    nobody knows; the model is told that
@@ -138,10 +139,11 @@ def _choice(said: str, request: Request, result: str, choices: Sequence[str]) ->
     if request.kind is RequestKind.QUESTION:
         if not (answer := chosen(choices, said)):
             fit = f"one of {', '.join(map(repr, choices))}" if choices else "words"
-            raise typer.BadParameter(f"{said!r} is no answer to {request.id}: give {fit}")
+            decline = f"or decline it: {text.command(request.id, Choice.REJECT)}"
+            raise typer.BadParameter(f"{said!r} is no answer to {request.id}: give {fit}, {decline}")
         return Choice.ANSWER, answer
     if said not in _WORDS:
-        fit = ", ".join(each for each in CHOICES[request.kind] if each in _WORDS) or "approve or reject it"
+        fit = " or ".join(text.command(request.id, each) for each in CHOICES[request.kind])
         raise typer.BadParameter(f"{said!r} does not answer a request of kind {request.kind}: {fit}")
     if said == Choice.HAPPENED and not result:
         raise typer.BadParameter("happened needs --result: the model goes on with it as the tool's result")
@@ -149,9 +151,9 @@ def _choice(said: str, request: Request, result: str, choices: Sequence[str]) ->
 
 
 def chosen(choices: Sequence[str], said: str) -> str:
-    """The answer as it stands among the choices; empty if it is none of them."""
+    """The answer as it stands among the choices; empty if it is none of them, or has no words."""
     if not choices:
-        return said
+        return said if said.strip() else ""
     return next((each for each in choices if each.casefold() == said.strip().casefold()), "")
 
 
@@ -172,6 +174,8 @@ async def _decide(
     except AlreadyDecidedError as already:
         made = said if said in set(Choice) else Choice.ANSWER
         return _again(at, already.settled, Choice(made), output)
+    except RunNotFoundError as missing:
+        raise await _unknown(runs, request_id, missing) from None
     events = await runs.events(row.run_id)
     seen = trace(events)
     if isinstance(said, Choice):
@@ -203,7 +207,27 @@ async def _decide(
     _report(at, settled, output, after, request)
     if wait and after is None:
         at.screen.hint(f"nothing came of it in {_PATIENCE:.0f} s; it goes on:", text.next_command("watch", row.run_id))
+    elif output is Output.TEXT and _goes_on(after):
+        at.screen.hint("follow it:", text.next_command("watch", row.run_id))
     return after[1].code if after and after[1] else exits.DONE
+
+
+async def _unknown(runs: RunsPort, name: str, missing: RunNotFoundError) -> RunNotFoundError:
+    """Why there is no such request: a run's id, which is at hand in every list, is none."""
+    try:
+        row = await runs.find(name)
+    except RunNotFoundError:
+        return missing
+    what = "what waits in it" if row.requests else "where it stands; nothing waits in it"
+    return RunNotFoundError(
+        f"{row.run_id!r} is a run, and requests are decided on: `perdure show {text.quoted(row.run_id)}` shows {what}"
+    )
+
+
+def _goes_on(after: "_After | None") -> bool:
+    """Whether the run is not known to have ended, or to ask again."""
+    seen, came = after or (None, None)
+    return not (seen and seen.outcome) and not (came and came.what in ("asks", "ended"))
 
 
 def shown_digest(seen: Trace, request: Request) -> str:
@@ -278,7 +302,7 @@ def _report(
 def cancel(
     context: typer.Context,
     run: RunArgument,
-    reason: ReasonOption = "",
+    reason: WhyOption = "",
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Stop a run. Its tools are told and waited for; the trace then says what did and did not happen.

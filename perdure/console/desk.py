@@ -28,7 +28,7 @@ from perdure.console.port import (
 from perdure.console.screen import Screen
 from perdure.core import inert
 from perdure.files import File
-from perdure.store import StoreError
+from perdure.store import Store, StoreError
 from perdure.tools.agents import Agent
 from perdure.tools.discovery import AgentLoadError
 from perdure.traces.events import Event
@@ -81,6 +81,10 @@ class World(Protocol):
 
     def survey(self) -> AsyncIterator[Finding]:
         """What `doctor` finds of Temporal: binary, server, namespace, retention, attributes, pollers, key."""
+        ...
+
+    def store(self) -> Store | None:
+        """Where workers that are served from here keep what is cut. Raises StoreError, UnreachableError."""
         ...
 
     async def work(self, specs: Sequence[str]) -> int:

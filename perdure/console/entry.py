@@ -5,6 +5,7 @@ that `--help` and `agents` answer at once.
 """
 
 import asyncio
+import inspect
 import os
 import shlex
 import shutil
@@ -73,7 +74,14 @@ def app(desk: Callable[[], Desk]) -> typer.Typer:
         group.add_to(verbs)
     for registered in verbs.registered_commands:
         registered.cls = _Verb
+        registered.help = _unwrapped(inspect.getdoc(registered.callback) or "")
     return verbs
+
+
+def _unwrapped(told: str) -> str:
+    """A docstring whose paragraphs a terminal may wrap; those marked with \\b keep their lines."""
+    paragraphs = told.split("\n\n")
+    return "\n\n".join(each if each.startswith("\b") else each.replace("\n", " ") for each in paragraphs)
 
 
 def _version(wanted: bool) -> None:
@@ -180,6 +188,11 @@ class Real(World):
 
         async for found in survey():
             yield Finding(found.check, found.ok, found.found, found.next)
+
+    def store(self) -> store.Store | None:
+        from perdure.temporal.connect import client_store
+
+        return client_store()
 
     async def work(self, specs: Sequence[str]) -> int:
         code: int = await _home.load("worker").main(specs)

@@ -137,7 +137,9 @@ def cases(
     context: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="RUNS", help="Runs, by their ids.")] = None,
     agent: Annotated[str | None, typer.Option(help="Instead: runs of this agent.")] = None,
-    state: Annotated[RunState | None, typer.Option(help="Of these, only runs that stand so.")] = None,
+    state: Annotated[
+        RunState | None, typer.Option(metavar="STATE", help="Of these, only runs that stand so: see `list`.")
+    ] = None,
     since: SinceOption = None,
     limit: LimitOption = 100,
     form: Annotated[

@@ -22,6 +22,9 @@ from perdure.traces.turns import trace
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How data is written to stdout.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.", callback=given)]
+StateOption = Annotated[
+    RunState | None, typer.Option(metavar="STATE", help=f"Only runs that stand so: {', '.join(RunState)}.")
+]
 FullOption = Annotated[bool, typer.Option("--full", help="Cut nothing.")]
 
 
@@ -38,9 +41,11 @@ def add_to(app: typer.Typer) -> None:
 
 def list_runs(
     context: typer.Context,
-    state: Annotated[RunState | None, typer.Option(help="Only runs that stand so.")] = None,
+    state: StateOption = None,
     agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many: those started last, newest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="At most so many: those started last, newest first.")
+    ] = 50,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """The runs started last, newest first, and what each waits for or how it ended.
@@ -192,7 +197,8 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
         return exits.DONE
     if output is not Output.TEXT:
         waiting = [document.request(seen, asked) for asked in seen.waiting]
-        more = {"task": seen.task, "answer": document.answer(seen), "waiting": waiting}
+        outcome = document.plain(seen.outcome)  # a row's has no answer
+        more = {"task": seen.task, "answer": document.answer(seen), "waiting": waiting, "outcome": outcome}
         at.screen.data([document.row(row) | more], output, one=True)
         return exits.DONE
     at.screen.show(text.summary(seen, view))

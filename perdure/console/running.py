@@ -48,7 +48,7 @@ ToolsOption = Annotated[
 ]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds to follow it; the run goes on.")]
 PromptOption = Annotated[bool, typer.Option("--prompt/--no-prompt", help="Ask at a terminal when something waits.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Approve every call by yourself, through the same decide.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Approve every call, in your name; the rest still waits.")]
 
 
 def add_to(app: typer.Typer) -> None:

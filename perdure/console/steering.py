@@ -6,7 +6,7 @@ from uuid import uuid4
 import typer
 
 from perdure.console import exits
-from perdure.console.deciding import ByOption
+from perdure.console.deciding import ByOption, WhyOption
 from perdure.console.desk import Desk, desk
 from perdure.console.naming import at_most
 from perdure.console.port import SteeringRefusedError
@@ -21,7 +21,6 @@ from perdure.traces.lines import Line, Span
 WordsArgument = Annotated[
     str, typer.Argument(metavar="TEXT", help="What the model is to hear.", callback=at_most(MOST_SAID))
 ]
-WhyOption = Annotated[str, typer.Option("--reason", help="Why, for other operators.", callback=at_most(MOST_SAID))]
 IdOption = Annotated[
     str | None, typer.Option("--id", help="An id of yours for this word: the same one twice is heard once.")
 ]
@@ -125,7 +124,7 @@ async def _steer(at: Desk, run: str, steer: Steer, words: str, word_id: str | No
     runs = await at.world.runs()
     row = await runs.find(run)
     if row.state in FINAL_STATES:
-        raise SteeringRefusedError(f"run {row.run_id!r} has ended: {row.state}. Nothing can be said to it any more")
+        raise SteeringRefusedError(f"run {row.run_id!r} has ended: {row.state}. {_TOO_LATE[steer]}")
     word = Steering(id=word_id or str(uuid4()), steer=steer, by=by or at.operator, text=words)
     steered = await runs.steer(row.run_id, word)
     if steered is None:
@@ -141,6 +140,11 @@ async def _steer(at: Desk, run: str, steer: Steer, words: str, word_id: str | No
     return exits.DONE
 
 
+_TOO_LATE = {
+    Steer.SAY: "Nothing can be said to it any more",
+    Steer.PAUSE: "Nothing was paused",
+    Steer.RESUME: "Nothing was resumed",
+}
 _MOST_ID = 64  # characters: `Steering.id`
 
 

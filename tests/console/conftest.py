@@ -13,6 +13,7 @@ from perdure.console.desk import Desk, Finding, World
 from perdure.console.entry import app
 from perdure.console.port import RunsPort, UnreachableError
 from perdure.core.contracts import Choice, Decision, Effect, Question, Request, RequestKind, RunState
+from perdure.store import Store, store_from_env
 from perdure.testing.histories import History, call
 from perdure.testing.runs import InMemoryRuns, Play
 from perdure.tools import discovery
@@ -25,6 +26,7 @@ class InMemoryWorld(World):
     reachable: bool = True
     worked: int = 0
     findings: list[Finding] = field(default_factory=list)
+    kept: Store | None = None  # that of `perdure dev`
     saved: Mapping[str, Sequence[Event]] = field(default_factory=dict)
 
     async def runs(self) -> RunsPort:
@@ -51,6 +53,9 @@ class InMemoryWorld(World):
     async def survey(self) -> AsyncIterator[Finding]:
         for finding in self.findings:
             yield finding
+
+    def store(self) -> Store | None:
+        return self.kept or store_from_env()
 
     async def work(self, specs: Sequence[str]) -> int:
         return self.worked
@@ -158,6 +163,22 @@ def asking(history: History) -> Play:
     history.end(answer=f"From the {decision.result or 'none'}.")
 
 
+def wondering(history: History) -> Play:
+    """Asks for words of one's own."""
+    history.open()
+    question = Question(text="Which account?")
+    history.think("I ask.", calls=[call("ask_operator", {"question": question.text}, question=question)])
+    yield history.ask(call=0, reason=question.text, kind=RequestKind.QUESTION, request_id="a5ced001")
+
+
+def given_up(history: History) -> Play:
+    """A payment whose outcome nobody finds out; what the model is told of it is not recorded yet."""
+    history.open()
+    history.think("Pay.", calls=[call("pay", {"amount": 5}, effect=Effect.ONCE)])
+    history.lose(0, "timeout:heartbeat", "activity Heartbeat timeout")
+    yield history.ask(call=0, reason="lost", kind=RequestKind.UNKNOWN, request_id="10570001")
+
+
 def ending(state: RunState) -> Callable[[History], Play]:
     def play(history: History) -> Play:
         history.open()
@@ -168,7 +189,8 @@ def ending(state: RunState) -> Callable[[History], Play]:
 
 
 _DESKS: dict[str, Callable[[History], Play]] = {
-    each.__name__: each for each in (leave_desk, stuck, still_stuck, spent, lost, dropped_tool, lost_after, asking)
+    each.__name__: each
+    for each in (leave_desk, stuck, still_stuck, spent, lost, given_up, dropped_tool, lost_after, asking, wondering)
 }
 PLAYS = {**_DESKS, **{state.value: ending(state) for state in RunState}}
 

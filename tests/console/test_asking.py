@@ -56,7 +56,7 @@ def test_watching_shows_the_question_and_how_it_was_answered(asked: Console) -> 
     asked("answer", "a5ce", "first")
     told = asked("watch", "pay-1").stdout
     assert "question — Which account?" in told
-    assert "answer of a5ced000 by ann: first" in told
+    assert "answer of a5ced000 by ann (unverified): first" in told
 
 
 async def test_at_a_prompt_any_words_answer_and_choices_are_kept_to() -> None:
@@ -66,3 +66,10 @@ async def test_at_a_prompt_any_words_answer_and_choices_are_kept_to() -> None:
         return next(lines)
 
     assert await answered(RequestKind.QUESTION, ask, choices=("first", "second")) == (Choice.ANSWER, "second")
+
+
+def test_an_answer_without_words_is_a_wrong_usage(console: Console) -> None:
+    console("start", "wondering", "Pay it.", "--id", "pay-2")
+    done = console("answer", "a5ce", "  ")
+    assert done.exit_code == exits.USAGE
+    assert "perdure reject a5ced001" in " ".join(done.stderr.replace("│", " ").split())

@@ -262,3 +262,31 @@ def test_finished_the_run_ends_limited_and_the_verb_did_what_it_says(console: Co
     done = console("answer", "11111700", "finish")
     assert done.exit_code == exits.DONE
     assert "ended as limited: the budget of 1 turn is spent" in done.stdout
+
+
+def test_a_runs_id_is_no_request_and_the_next_command_is_told(waiting: Console) -> None:
+    done = waiting("approve", "leave-17")
+    assert done.exit_code == exits.NOT_FOUND
+    assert "'leave-17' is a run" in done.stderr
+    assert "`perdure show leave-17` shows what waits in it" in done.stderr
+    assert "under 'nobody'" in waiting("approve", "nobody").stderr
+
+
+def test_a_run_that_goes_on_after_a_decision_can_be_followed(waiting: Console) -> None:
+    assert "perdure watch leave-17" in waiting("approve", "a1b2c3d4", "--no-wait").stderr
+
+
+def test_a_run_that_ended_with_the_decision_is_not_followed(console: Console) -> None:
+    console("start", "spent", "What was paid?", "--id", "paid-1")
+    assert "perdure watch" not in console("answer", "11111700", "finish").stderr
+
+
+def test_a_word_that_does_not_answer_names_the_commands_that_do(waiting: Console) -> None:
+    done = waiting("answer", "a1b2c3d4", "approve")
+    assert done.exit_code == exits.USAGE
+    assert "perdure approve a1b2c3d4" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_an_outcome_that_is_given_up_is_said_to_be_known_to_nobody(console: Console) -> None:
+    console("start", "given_up", "Pay.", "--id", "pay-1")
+    assert "unknown  nobody knows; the model is told so" in console("answer", "10570001", "give_up").stdout

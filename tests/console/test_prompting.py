@@ -47,7 +47,7 @@ async def test_no_rejects_with_the_reason_typed(monkeypatch: pytest.MonkeyPatch)
     code, out, err = await followed("leave_desk", "n wrong days\ny\n", monkeypatch)
     assert code == exits.DONE
     assert "Nothing was booked." in out
-    assert "reject of a1b2c3d4 by ann: wrong days" in err
+    assert "reject of a1b2c3d4 by ann (unverified): wrong days" in err
 
 
 async def test_ok_rejects_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,3 +248,12 @@ def test_a_list_tells_reasons_without_class_names(console: Console) -> None:
 
 def test_a_list_that_nothing_matches_says_so(three: Console) -> None:
     assert three("list", "--agent", "nosuch").stderr == "none match\n"
+
+
+def test_a_list_is_not_told_answers_and_show_is(console: Console) -> None:
+    console("start", "leave_desk", "Book.", "--id", "leave-17")
+    console("approve", "a1b2c3d4")
+    [row] = json.loads(console("list", "-n", "1", "-o", "json").stdout)
+    assert "answer" not in row["outcome"]
+    told = json.loads(console("show", "leave-17", "-o", "json").stdout)
+    assert told["answer"] == told["outcome"]["answer"] == "Booked as LV-1042."

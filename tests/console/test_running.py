@@ -28,7 +28,7 @@ def test_the_answer_goes_to_stdout_and_progress_does_not(console: Console) -> No
     assert "Booked as LV-1042." in done.stdout
     assert "thinking" not in done.stdout
     assert "I need the entitlement." in done.stderr
-    assert "decided   approve of a1b2c3d4 by ann: approved by --yes" in done.stderr
+    assert "decided   approve of a1b2c3d4 by ann (unverified): approved by --yes" in done.stderr
 
 
 def test_a_run_that_waits_when_time_is_over_says_so(console: Console) -> None:

@@ -12,6 +12,7 @@ from perdure.console import exits
 from perdure.console.desk import Finding
 from perdure.console.entry import program
 from perdure.providers.rates import VARIABLE, rates_from_env
+from perdure.store import Store
 from tests.console.conftest import Console
 
 ROOT = Path(__file__).parent.parent.parent
@@ -290,3 +291,28 @@ def test_a_rate_of_the_command_line_goes_before_that_of_the_environment(
     monkeypatch.setenv(VARIABLE, "anthropic=5,openai=1")
     console("worker", agent, "--rate", "anthropic=300/min", "--rate", "openai=2")
     assert rates_from_env() == {"anthropic": 5.0, "openai": 2.0}
+
+
+def test_a_tool_that_asks_a_person_is_said_to_ask(console: Console, tmp_path: Path) -> None:
+    path = tmp_path / "asking.py"
+    path.write_text(
+        "from perdure import Agent\nfrom perdure.tools.builtin import ask_operator\n"
+        "desk = Agent('desk', model='anthropic:x', instructions='Ask.', tools=[ask_operator])\n"
+    )
+    assert "read, always asks" in console("agents", str(path)).stdout
+
+
+def test_doctor_looks_at_the_store_of_a_dev_server_where_none_is_named(
+    console: Console, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PERDURE_STORE", raising=False)
+    console.world.kept = Store(str(tmp_path))
+    found = stores(console, agent)
+    assert (found["ok"], str(tmp_path) in str(found["found"])) == (True, True)
+    assert "perdure dev" in str(found["found"])
+
+
+def test_a_paragraph_of_help_is_wrapped_by_the_terminal_and_an_example_is_not(console: Console) -> None:
+    lines = [line.strip() for line in console("retry", "--help").stdout.splitlines()]
+    assert "perdure retry order-17 --reason 'the key is renewed'" in lines
+    assert "again, idempotent calls with the same" not in lines  # as the docstring is wrapped

@@ -25,7 +25,7 @@ def test_what_is_said_is_in_the_trace_with_who_said_it_and_whether_it_was_heard(
     assert "Not on Monday. — not heard yet" in told
     waiting("approve", "a1b2")
     assert "Not on Monday.\n" in waiting("trace", "leave-17").stdout
-    assert "by ann: Not on Monday." in waiting("watch", "leave-17").stdout
+    assert "by ann (unverified): Not on Monday." in waiting("watch", "leave-17").stdout
 
 
 def test_the_same_word_again_is_harmless_and_says_so(waiting: Console) -> None:
@@ -57,12 +57,19 @@ def test_a_resumed_run_waits_as_before(waiting: Console) -> None:
     assert document["paused"] is None
 
 
-@pytest.mark.parametrize("verb", [("say", "leave", "Hello."), ("pause", "leave"), ("resume", "leave")])
-def test_nothing_can_be_said_to_a_run_that_has_ended(waiting: Console, verb: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("verb", "why"),
+    [
+        (("say", "leave", "Hello."), "Nothing can be said to it any more"),
+        (("pause", "leave"), "Nothing was paused"),
+        (("resume", "leave"), "Nothing was resumed"),
+    ],
+)
+def test_nothing_can_be_said_to_a_run_that_has_ended(waiting: Console, verb: tuple[str, ...], why: str) -> None:
     waiting("approve", "a1b2")
     done = waiting(*verb)
     assert done.exit_code == exits.NOT_TAKEN
-    assert "has ended: answered" in done.stderr
+    assert f"has ended: answered. {why}" in done.stderr
 
 
 def test_a_failed_run_goes_on_and_says_who_took_it_on(console: Console) -> None:
