@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from perdure.core.contracts import CallModel, Checked, Request
+from perdure.core.contracts import CallModel, Checked, Decision, Request
 from perdure.traces import events as e
 from perdure.traces.shape import Asked, Ruling, Spoken
 
@@ -27,9 +27,11 @@ def asked(events: Sequence[e.Event], checks: Mapping[str, Checked]) -> tuple[Ask
 def _rulings(events: Sequence[e.Event], checks: Mapping[str, Checked]) -> dict[str, list[Ruling]]:
     answers = {event.decision_id: event for event in events if isinstance(event, e.DecisionAnswered)}
     rulings: dict[str, list[Ruling]] = defaultdict(list)
+    came: list[Decision] = []
     for event in events:
-        if isinstance(event, e.DecisionReceived):
+        if isinstance(event, e.DecisionReceived) and event.decision not in came:
             decision = event.decision
+            came.append(decision)  # with no worker up it was left by signal, and comes again as the update it was
             rulings[decision.request].append(_ruling(event, checks.get(decision.id), answers.get(decision.id)))
     return rulings
 
@@ -52,7 +54,7 @@ def _ruling(event: e.DecisionReceived, checked: Checked | None, answer: e.Decisi
         result=decision.result,
         accepted=accepted,
         verified=checked.verified if checked else bool(settled and settled.verified),
-        why_not=why_not or ("the same was decided before" if settled and settled.again else ""),
+        why_not=why_not or ("the same was decided before" if settled and settled.again and not accepted else ""),
     )
 
 

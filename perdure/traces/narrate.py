@@ -21,12 +21,14 @@ from perdure.core.contracts import (
     Checked,
     Choice,
     Critique,
+    Decision,
     Ending,
     FileRef,
     Observation,
     RecordedTurn,
     Request,
     RequestKind,
+    Steering,
     Stop,
     Verdict,
 )
@@ -51,6 +53,7 @@ class Narration:
         self._scheduled: dict[str, e.ActivityScheduled] = {}
         self._calls: dict[tuple[str, int], AdmittedCall] = {}  # by activity id of the turn, and index
         self._attempts: set[tuple[str, int]] = set()
+        self._words: list[Decision | Steering] = []  # of operators
         self._now: datetime | None = None
         self._day = ""
 
@@ -94,12 +97,12 @@ class Narration:
                 yield from self._said(event, "lost", words, "bad", "bad")
             case e.StandingChanged():
                 yield from self._standing(event)
-            case e.DecisionReceived(decision=decision):
+            case e.DecisionReceived(decision=decision) if self._is_first(decision):
                 told = decision.reason or decision.result
                 reason = f": {inert.line(told)}" if told else ""
                 words = f"{decision.choice} of {inert.line(decision.request)} by {_by(decision.by)}{reason}"
                 yield from self._said(event, "decided", words, "ask")
-            case e.SteeringReceived(steering=word):
+            case e.SteeringReceived(steering=word) if self._is_first(word):
                 told = f": {inert.block(word.text, self._limit)}" if word.text else ""
                 yield from self._said(event, text.SPOKEN[word.steer], f"by {_by(word.by)}{told}", "ask")
             case e.RunRetried():
@@ -118,6 +121,12 @@ class Narration:
         mark = (event.activity_id, event.attempt)
         known = mark in self._attempts
         self._attempts.add(mark)
+        return not known
+
+    def _is_first(self, word: Decision | Steering) -> bool:
+        """What was left by signal with no worker up comes again as the update that it was meant to be."""
+        known = word in self._words
+        self._words.append(word)
         return not known
 
     def _name(self, activity_id: str) -> str:

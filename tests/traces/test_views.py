@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunState
+from perdure.core.contracts import Choice, Decision, Effect, RequestKind, RunState, Steer, Steering
 from perdure.testing.histories import History, call
 from perdure.tools.admission import title
 from perdure.traces import document, lines, text
@@ -228,3 +228,19 @@ def test_a_call_that_nobody_began_is_said_to_be_not_run_yet() -> None:
     history.open()
     history.think("Pay.", calls=[call("pay", {"amount": 5})])
     assert "pending  not run yet" in shown(history)
+
+
+def test_what_was_left_with_no_worker_up_and_comes_again_is_told_once() -> None:
+    history = History("pay-1")
+    history.open()
+    history.think("Pay.", calls=[call("pay", {"amount": 5}, ask="it acts")])
+    history.ask(call=0, reason="it acts", request_id="a1b2c3d4")
+    approval = Decision(id="d", request="a1b2c3d4", choice=Choice.APPROVE, by="ann")
+    word = Steering(id="w", steer=Steer.SAY, by="ann", text="Be quick.")
+    history.leave(approval)
+    history.steer(word, via="signal")
+    history.decide(approval)
+    history.steer(word)
+    assert shown(history).count("approve by ann") == 1
+    told = narrated(history)
+    assert (told.count("approve of a1b2c3d4"), told.count("Be quick.")) == (1, 1)
