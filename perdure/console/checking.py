@@ -160,7 +160,8 @@ def _whole(agent: Agent) -> Iterator[Line]:
     if opening.settings:
         yield from said("settings", inert.line(json.dumps(opening.settings, ensure_ascii=False)), indent=2, hang=11)
     if opening.critic:
-        yield from said("critic", inert.block(opening.critic.system), indent=2, hang=11)
+        asked = f"{opening.critic.model} ({opening.critic.protocol})"
+        yield from said("critic", inert.block(f"{asked}\n\n{opening.critic.system}"), indent=2, hang=11)
     for model in agent.models[1:]:
         settings = f"  {json.dumps(model.sent(agent.effort), ensure_ascii=False)}" if model.sent(agent.effort) else ""
         yield from said("then", inert.line(f"{model.name}{settings}"), indent=2, hang=11)

@@ -205,6 +205,8 @@ async def _show(at: Desk, name: str, full: bool, output: Output) -> int:
     at.screen.hint("all of it:", text.next_command("trace", row.run_id))
     if url := runs.web_url(row):
         at.screen.hint("Temporal's page of it:", link(url))
+    if row.state is RunState.FAILED:
+        at.screen.hint("to take it on once that is mended:", text.next_command("retry", row.run_id))
     if row.state not in FINAL_STATES and (there := await runs.workers()) is not None and not there:
         at.screen.hint("no worker is up: the run waits for one:", text.next_command("worker FILE"))
     return exits.DONE

@@ -68,6 +68,7 @@ def test_an_agent_is_shown_with_its_critic_whose_key_is_missed_too(
         f"from perdure import Agent, Critic\nsum = Agent('sum', model='anthropic:x', instructions='Add.', {options})\n"
     )
     told = console("agents", "show", "sum", str(path)).stdout
+    assert "critic   gpt-6-luna (openai-responses)" in told
     assert "Look twice." in told
     assert '{"type": "integer"}' in told
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -75,7 +75,9 @@ def test_nothing_can_be_said_to_a_run_that_has_ended(waiting: Console, verb: tup
 def test_a_failed_run_goes_on_and_says_who_took_it_on(console: Console) -> None:
     console("start", "still_stuck", "Hello.", "--id", "hello-1")
     console("answer", "57ac", "stop")
-    assert console("show", "hello-1").stdout.splitlines()[0].endswith("failed")
+    failed = console("show", "hello-1")
+    assert failed.stdout.splitlines()[0].endswith("failed")
+    assert "perdure retry hello-1" in failed.stderr
     done = console("retry", "hello-1", "--reason", "the key is new", "--by", "bob")
     assert done.exit_code == exits.DONE
     shown = console("show", "hello-1").stdout
