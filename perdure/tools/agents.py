@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from perdure.core.contracts import Effect, Fallback, Opening, ToolSpec
 from perdure.core.digests import of_record
@@ -21,6 +21,16 @@ from perdure.tools.prices import Prices
 from perdure.tools.reading import READ_MORE, Outputs, is_read_more
 from perdure.tools.schemas import NotStrictError, open_form, strict_form, unions
 from perdure.tools.text_prompt import text_prompt
+
+_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "instructions": ((str,), "give a text"),
+    "preamble": ((str, type(None)), "give a text"),
+    "tools": ((list, tuple), "give a list of tools"),
+    "budget": ((Budget,), "give a Budget, such as Budget(turns=12)"),
+    "critic": ((Critic, type(None)), "give a Critic, such as Critic('answer')"),
+    "prices": ((Prices, Mapping), "give Prices, or a mapping from the names of models to theirs"),
+}
+"""What an option is made of, where another kind would only show in a run."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -78,6 +88,9 @@ class Agent:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise AgentError(f"agent name {self.name!r}: use at most 64 letters, digits, '_', '.' and '-'.")
+        for option, (kinds, advice) in _KINDS.items():
+            if not isinstance(given := getattr(self, option), kinds):
+                raise AgentError(f"agent {self.name!r}: {option}={given!r}: {advice}.")
         try:
             first, *others = _chain(self)
             Model(self._critics_model)

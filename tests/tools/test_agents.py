@@ -203,3 +203,21 @@ def test_tools_described_alike_are_told_apart() -> None:
         """Look up a customer by number or name."""
 
     assert any("one, two: described almost alike" in each for each in lint(desk(tools=[one, two])))
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ({"budget": 12}, "give a Budget, such as Budget"),
+        ({"budget": None}, "give a Budget, such as Budget"),
+        ({"critic": "anthropic:claude-haiku-5-5"}, "give a Critic, such as Critic"),
+        ({"prices": 3}, "give Prices"),
+        ({"tools": calculator}, "give a list of tools"),
+        ({"tools": "order"}, "give a list of tools"),
+        ({"instructions": None}, "give a text"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_when_the_agent_is_declared(option: dict[str, Any], advice: str) -> None:
+    given: dict[str, Any] = {"model": "anthropic:claude-opus-5-5", "instructions": "Work.", **option}
+    with pytest.raises(AgentError, match=f"agent 'desk': .*: {advice}"):
+        Agent("desk", **given)
