@@ -14,6 +14,7 @@ from perdure.console.port import (
     AlreadyDecidedError,
     DecisionRefusedError,
     RunNotFoundError,
+    RunRow,
     RunsPort,
 )
 from perdure.console.reading import OutputOption, RunArgument
@@ -203,12 +204,10 @@ async def _decide(
             left = {"request": request.id, "choice": choice, "by": decision.by, "left": True}
             at.screen.data([document.plain(left)], output, one=True)
         return exits.WAITING
+    wait = wait and not row.paused  # nothing comes of it before it is resumed
     after = await within(_PATIENCE, _aftermath(runs, row.run_id, request, settled)) if wait else None
     _report(at, settled, output, after, request)
-    if wait and after is None:
-        at.screen.hint(f"nothing came of it in {_PATIENCE:.0f} s; it goes on:", text.next_command("watch", row.run_id))
-    elif output is Output.TEXT and _goes_on(after):
-        at.screen.hint("follow it:", text.next_command("watch", row.run_id))
+    _tell_next(at, row, after, output, waited=wait)
     return after[1].code if after and after[1] else exits.DONE
 
 
@@ -222,6 +221,16 @@ async def _unknown(runs: RunsPort, name: str, missing: RunNotFoundError) -> RunN
     return RunNotFoundError(
         f"{row.run_id!r} is a run, and requests are decided on: `perdure show {text.quoted(row.run_id)}` shows {what}"
     )
+
+
+def _tell_next(at: Desk, row: RunRow, after: "_After | None", output: Output, *, waited: bool) -> None:
+    if row.paused:
+        by = inert.line(row.paused.by)
+        at.screen.hint(f"paused by {by}, and goes on when it is resumed:", text.next_command("resume", row.run_id))
+    elif waited and after is None:
+        at.screen.hint(f"nothing came of it in {_PATIENCE:.0f} s; it goes on:", text.next_command("watch", row.run_id))
+    elif output is Output.TEXT and _goes_on(after):
+        at.screen.hint("follow it:", text.next_command("watch", row.run_id))
 
 
 def _goes_on(after: "_After | None") -> bool:

@@ -103,3 +103,12 @@ def test_what_was_said_cannot_act_on_a_terminal(console: Console) -> None:
     console("say", "run-1", "a\x1b[2Jb", "--by", "e\x1b[31mve")
     for told in (console("trace", "run-1").stdout, console("list").stdout):
         assert "\x1b" not in told
+
+
+def test_nothing_is_waited_for_after_a_decision_on_a_paused_run(waiting: Console) -> None:
+    waiting("pause", "leave", "--by", "bob")
+    done = waiting("approve", "a1b2")
+    assert done.exit_code == exits.DONE
+    assert "paused by bob" in done.stderr
+    assert "perdure resume leave-17" in done.stderr
+    assert "LV-1042" not in done.stdout
