@@ -186,7 +186,8 @@ async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
         return None
     await _waiting(d, fields)
     standing = Standing.model_validate(await d.value([fields[STANDING]]))
-    now = standing.model_copy(update={"requests": tuple(d.waiting.values())})
+    waits = sorted(d.waiting.values(), key=lambda each: (each.since, each.turn, each.call))  # a memo has no order
+    now = standing.model_copy(update={"requests": tuple(waits)})
     return e.StandingChanged(event.event_id, _at(event), now)
 
 

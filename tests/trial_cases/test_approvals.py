@@ -8,6 +8,7 @@ from perdure import tool
 from perdure.core.contracts import Choice, RunState
 from perdure.core.runs import DecisionRefusedError
 from perdure.testing import call, say
+from perdure.traces.events import StandingChanged
 
 
 @pytest.fixture
@@ -136,3 +137,17 @@ async def test_an_approval_of_other_bytes_is_refused(stage, send, ledger):
         await desk.runs.result(run_id)
 
         assert ledger.lines == []
+
+
+async def test_what_waits_is_told_in_the_order_of_the_calls(stage, send):
+    names = "abcdefgh"
+    async with stage([[call("send", to=name) for name in names], say("done")], [send]) as desk:
+        run_id = await desk.start()
+        await desk.waiting(run_id, len(names))
+        told = [
+            event.standing.requests for event in await desk.runs.events(run_id) if isinstance(event, StandingChanged)
+        ]
+        assert [request.call for request in told[-1]] == list(range(len(names)))
+        for request in told[-1]:
+            await desk.decide(run_id, request, Choice.REJECT)
+        await desk.runs.result(run_id)
