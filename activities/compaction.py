@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.costs import cost, refuse_unpriced
+from activities.fallback import DetourError, of_chain, preferred
 from activities.lanes import Lanes, asked_elsewhere
 from activities.own import heartbeating, recorded, segment
 from perdure import Agent
@@ -21,15 +23,19 @@ from perdure.core.contracts import (
     Carried,
     CompactTranscript,
     Detour,
+    Lane,
     Opening,
+    RecordedTurn,
     Ref,
+    Stop,
     Usage,
 )
 from perdure.core.labels import TEXT_MODE
+from perdure.core.models import at_place, names
 from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, digest, entries, opening, stored, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
-from perdure.temporal.journal import Journal
+from perdure.temporal.journal import Answered, Journal
 from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
@@ -61,10 +67,8 @@ class Compactions:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
-            if offered and small.gone and (lane := self.lanes.elsewhere(offered.protocol)):
-                raise asked_elsewhere(Detour(lane=lane))
-            agent = self.agents.get(asked.agent)
-            reply = await _summary(agent, offered, small.gone)
+            last = answered_last(record, asked.since)
+            reply = await self._summary(asked, offered, small.gone, last) if offered and small.gone else None
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))
         carried = Carried(
             digest="",
@@ -75,6 +79,31 @@ class Compactions:
             cost=reply.cost if reply else Decimal(0),
         )
         return recorded(self.journal, carried)
+
+    async def _summary(
+        self, asked: CompactTranscript, offered: Opening, gone: Sequence[Told], last: Answered
+    ) -> Reply | None:
+        """A model's own words for turns that go, of whichever of the run's is not out; none if none gives any.
+
+        No trouble is sat out for that: a note says the essential anyway.
+        """
+        agent = self.agents.get(asked.agent)
+
+        async def ask(place: int) -> Reply:
+            return await _summarised(agent, at_place(offered, place), gone)
+
+        def lane(place: int, again: bool) -> Lane | None:
+            return self.lanes.elsewhere(at_place(offered, place).protocol, again=again)
+
+        first, attempt = preferred(last, datetime.now(UTC)), (asked.detour or Detour()).made + 1
+        try:
+            reply, _ = await of_chain(ask, names(offered), first, attempt, lane, patient=False)
+            return reply
+        except ModelError as error:
+            log.warning("summary", run=segment().workflow_id, kind=error.kind, why=error.message)
+            return None
+        except DetourError as error:
+            raise asked_elsewhere(error.detour) from None
 
 
 def _most(said: Sequence[Entry], asked: CompactTranscript) -> int:
@@ -106,10 +135,17 @@ def _records(record: Record, since: Sequence[Ref]) -> dict[str, Any]:
     return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation", "critique")}
 
 
-async def _summary(agent: Agent | None, offered: Opening | None, gone: Sequence[Told]) -> Reply | None:
-    """The model's own words for turns that go; none if it gives none, for a note says the essential anyway."""
-    if offered is None or not gone:
-        return None
+def answered_last(record: Record, since: Sequence[Ref]) -> Answered:
+    """Who answered last, of what the model has not seen yet: the latest turn is always part of that."""
+    turns = (RecordedTurn.model_validate(record.result(ref.id)) for ref in since if ref.kind == "turn")
+    return next((Answered(turn.place, turn.until) for turn in turns if turn.stop is not Stop.BLANK), Answered())
+
+
+async def _summarised(agent: Agent | None, offered: Opening, gone: Sequence[Told]) -> Reply:
+    """
+    Raises:
+        ModelError: there is no answer, and why.
+    """
     asking = offered.model_copy(
         update={
             "protocol": offered.protocol.removeprefix(TEXT_MODE),
@@ -119,11 +155,7 @@ async def _summary(agent: Agent | None, offered: Opening | None, gone: Sequence[
         }
     )
     vendor = provider(asking.protocol)
-    try:
-        refuse_unpriced(agent, offered)
-        messages = vendor.encode([Task(as_text(gone, _MOST_SUMMARISED))])
-        reply = vendor.read(await vendor.post(vendor.body(asking, messages, tools=True)), asking)
-    except ModelError as error:
-        log.warning("summary", run=segment().workflow_id, kind=error.kind, why=error.message)
-        return None
+    refuse_unpriced(agent, offered)
+    messages = vendor.encode([Task(as_text(gone, _MOST_SUMMARISED))])
+    reply = vendor.read(await vendor.post(vendor.body(asking, messages, tools=True)), asking)
     return replace(reply, cost=cost(agent, offered, reply))

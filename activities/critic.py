@@ -6,21 +6,33 @@ of any other, and none is handed another's reasoning. Who it is and what it is t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.compaction import transcript
+from activities.compaction import answered_last, transcript
+from activities.fallback import DetourError, after, of_chain, preferred
 from activities.lanes import Lanes, asked_elsewhere
 from activities.model import answered, trouble_of
 from activities.own import agent_of, heartbeating, recorded, segment
 from perdure import Agent
-from perdure.core.contracts import ASK_CRITIC, TRANSCRIPT_MISMATCH, AskCritic, Critique, Detour, Opening, Stop
+from perdure.core.contracts import (
+    ASK_CRITIC,
+    TRANSCRIPT_MISMATCH,
+    AskCritic,
+    Critique,
+    Detour,
+    Lane,
+    Opening,
+    Stop,
+)
+from perdure.core.models import at_place, names
 from perdure.core.transcript import Record, RecordGapError, Task, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
-from perdure.temporal.journal import Conversation, Journal
+from perdure.temporal.journal import Answered, Conversation, Journal
 from perdure.tools.critics import approves, noted, shown
 
 log = structlog.get_logger("perdure")
@@ -39,18 +51,38 @@ class Critics:
             record = await self.journal.whole(activity.client(), segment())
             try:
                 critic, question = _question(record, asked)
+                last = answered_last(record, asked.since)
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
-            if lane := self.lanes.elsewhere(critic.protocol):
-                raise asked_elsewhere(Detour(lane=lane))
-            messages = provider(critic.protocol).encode([Task(question)])
-            try:
-                reply = await answered(agent, Conversation(critic, messages, "", ""), tools=True)
-            except ModelError as error:
-                raise trouble_of(error) from None
-        critique = recorded(self.journal, _critique(asked, critic, reply))
+            one, reply = await self._asked(agent, asked, critic, question, last)
+        critique = recorded(self.journal, _critique(asked, one, reply))
         log.info("critique", run=segment().workflow_id, turn=asked.turn, after=asked.occasion, told=critique.told)
         return critique
+
+    async def _asked(
+        self, agent: Agent, asked: AskCritic, critic: Opening, question: str, last: Answered
+    ) -> tuple[Opening, Reply]:
+        """What the first of the critic's models that is not out replies, and which that is."""
+
+        async def ask(place: int) -> tuple[Opening, Reply]:
+            one = at_place(critic, place)
+            messages = provider(one.protocol).encode([Task(question)])
+            return one, await answered(agent, Conversation(one, messages, "", ""), tools=True)
+
+        def lane(place: int, again: bool) -> Lane | None:
+            return self.lanes.elsewhere(at_place(critic, place).protocol, again=again)
+
+        first = preferred(last, datetime.now(UTC)) if critic.fallbacks else 0
+        before = asked.detour or Detour()
+        attempt = before.made + activity.info().attempt
+        try:
+            found, _ = await of_chain(ask, names(critic), first, attempt, lane)
+            return found
+        except ModelError as error:
+            raise trouble_of(after(asked.detour, error, attempt)) from None
+        except DetourError as error:
+            led = error.detour
+            raise asked_elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
 
 
 def _question(record: Record, asked: AskCritic) -> tuple[Opening, str]:

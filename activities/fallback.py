@@ -46,6 +46,8 @@ async def of_chain(
     first: int,
     attempt: int,
     elsewhere: Callable[[int, bool], Lane | None],
+    *,
+    patient: bool = True,
 ) -> tuple[T, tuple[str, ...]]:
     """What the first model that is not out answers, and for each one before it what it said.
 
@@ -54,6 +56,7 @@ async def of_chain(
         first: the place to begin at; after the last one the first one follows.
         attempt: from 1: of this activity, and those that count as made.
         elsewhere: where the model at a place is asked, if not here, once a model has been asked (or not) before it.
+        patient: whether trouble that passes is sat out.
 
     Raises:
         ModelError: none answers now, or the request itself was refused.
@@ -73,7 +76,7 @@ async def of_chain(
             return await ask(place), tuple(_said(*each) for each in out)
         except ModelError as error:
             out.append((models[place], error))
-            to_be_sat_out = step == 0 and tried < patience - 1 and _passes_soon(error)
+            to_be_sat_out = patient and step == 0 and tried < patience - 1 and _passes_soon(error)
             if not error.outage or to_be_sat_out:
                 break
     raise _of_all(out)

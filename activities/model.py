@@ -18,6 +18,7 @@ from activities.fallback import DetourError, after, of_chain, preferred, rest
 from activities.lanes import Lanes, asked_elsewhere
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
+from perdure.core.compaction import another_id
 from perdure.core.contracts import (
     CALL_MODEL,
     TOO_LONG,
@@ -33,7 +34,6 @@ from perdure.core.contracts import (
 )
 from perdure.core.digests import of_bytes
 from perdure.core.models import at_place, names
-from perdure.core.retelling import another_id
 from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider

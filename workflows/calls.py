@@ -29,6 +29,7 @@ from perdure.core.contracts import (
     Checked,
     CheckSteering,
     CompactTranscript,
+    Detour,
     Effect,
     Exported,
     ExportSegment,
@@ -172,10 +173,11 @@ async def check_steering(asked: CheckSteering, activity_id: str) -> Checked:
     return checked
 
 
-async def compact_transcript(asked: CompactTranscript, activity_id: str, lane: Lane) -> Carried:
-    carried: Carried = await workflow.execute_activity(
+async def compact_transcript(asked: CompactTranscript, activity_id: str, detour: Detour | None) -> Carried:
+    lane = detour.lane if detour else Lane()
+    compacting = workflow.start_activity(
         COMPACT_TRANSCRIPT,
-        asked,
+        asked.model_copy(update={"detour": detour}),
         result_type=Carried,
         activity_id=activity_id,
         summary="compact the transcript",
@@ -185,7 +187,7 @@ async def compact_transcript(asked: CompactTranscript, activity_id: str, lane: L
         heartbeat_timeout=_LOST_WORKER,
         retry_policy=_FEW_TIMES,
     )
-    return carried
+    return await _ended(compacting)
 
 
 async def export_segment(asked: ExportSegment, activity_id: str) -> Exported:

@@ -90,6 +90,11 @@ class Gate:
         return sum(waiting.asked and waiting.answer is None for waiting in self._waiting)
 
     @property
+    def untaken(self) -> bool:
+        """Whether something waits that was asked in the segment before, and by nobody yet in this one."""
+        return any(not waiting.asked for waiting in self._waiting)
+
+    @property
     def settled(self) -> tuple[Settled, ...]:
         return tuple(self._settled.values())[-_SETTLED_KEPT:]
 
@@ -176,12 +181,16 @@ class Gate:
                 return earlier.model_copy(update={"again": True})
             waiting = self._find(decision.request)
             assert waiting is not None, "refuse_unfit refuses what does not wait"
-            await workflow.wait_condition(lambda: waiting.asked)  # carried over: by whoever waits, in a moment
+            await workflow.wait_condition(lambda: waiting.asked or self.closed)  # carried over: in a moment, or never
+            self._refuse_withdrawn(decision, waiting)
             self.refuse_unfit(decision)  # now that its choices are known
             checked = await self._check(decision, waiting)
-            if self._find(decision.request) is not waiting:
-                raise refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
+            self._refuse_withdrawn(decision, waiting)
             return self._settle(decision, checked, waiting)
+
+    def _refuse_withdrawn(self, decision: Decision, waiting: "_Waiting") -> None:
+        if self._find(decision.request) is not waiting or not waiting.asked:
+            raise refusal("UnknownRequest", f"request {decision.request!r} was withdrawn while it was decided")
 
     async def _check(self, decision: Decision, waiting: "_Waiting") -> Checked:
         asked = CheckDecision(decision=decision, request=waiting.request, key=waiting.key)

@@ -26,19 +26,18 @@ def detour_of(error: ActivityError, lane: Lane, before: Detour | None = None) ->
             return None
 
 
-async def wherever(ask: Callable[[str, Lane], Awaitable[T]], ids: Iterator[str]) -> tuple[T, str]:
+async def wherever(ask: Callable[[str, Detour | None], Awaitable[T]], ids: Iterator[str]) -> tuple[T, str]:
     """What came of asking, and under which id, first on the run's own queue: for what seldom needs a model.
 
     Raises:
         ActivityError: nothing did.
     """
-    lane = Lane()
+    detour: Detour | None = None
     while True:
         activity_id = next(ids)
         try:
-            return await ask(activity_id, lane), activity_id
+            return await ask(activity_id, detour), activity_id
         except ActivityError as error:
-            detour = detour_of(error, lane)
+            detour = detour_of(error, detour.lane if detour else Lane(), detour)
             if detour is None:
                 raise
-            lane = detour.lane

@@ -36,11 +36,12 @@ from perdure.core.contracts import (
     Steering,
     Wire,
 )
-from perdure.core.limits import extended, finishing
+from perdure.core.limits import extended, finishing, with_cost
 from perdure.core.loop import (
     concluded,
     latest_turn,
     next_step,
+    still_fits,
     too_long,
     uncompacted,
     unsettled,
@@ -77,7 +78,8 @@ class AgentRun:
         self._gate = Gate(self._state.requests, self._state.decided, self._board.changed, number)
         self._helm = Helm(self._state.course, self._is_over, self._board.changed, number)
         self._archive = Archive(self._state.left, number)
-        self._stopwatch = Stopwatch(self._state.seconds, workflow.now(), waiting=self._is_waiting())
+        worked = self._state.seconds + self._state.begun
+        self._stopwatch = Stopwatch(worked, workflow.now(), waiting=self._is_waiting())
         self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
@@ -105,10 +107,18 @@ class AgentRun:
             self._board.detail(self._now())
             await self._helm.checked()
             self._state = self._helm.into(self._state)
-            if self._doing is None:  # or a new segment might find another step due than the one that is being taken
+            if self._doing is None and not self._gate.untaken:  # or another step might be due than is being taken
                 self._state = with_time(self._state, self._worked())
             is_long = self._may_roll_over()
-            match next_step(start.agent, start.task, self._state, is_long=is_long, files=start.files, only=start.tools):
+            match next_step(
+                start.agent,
+                start.task,
+                self._state,
+                is_long=is_long,
+                files=start.files,
+                only=start.tools,
+                asked=self._gate.untaken,
+            ):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
@@ -182,23 +192,26 @@ class AgentRun:
                 raise
             self._state = uncompacted(self._state)
         else:
-            self._state = with_context(self._state, carried, activity_id)
+            self._state = with_context(with_cost(self._state, carried.usage, carried.cost), carried, activity_id)
 
     async def _criticise(self, asked: AskCritic) -> None:
         """Ask the critic, until it says something. The work may be too long for it: then it has nothing to say."""
         if carried := self._gate.carried(asked.turn):
             await self._gate.mended(carried)
+        detour: Detour | None = None
         while True:
+            await self._helm.resumed()
             self._gate.refuse_when_closed()
             tries = self._state.tries
             activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
             try:
-                seen = await calls.ask_critic(asked, activity_id, self._state.critic_lane)
+                led = asked.model_copy(update={"detour": detour})
+                seen = await calls.ask_critic(led, activity_id, self._state.critic_lane)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
                 self._state = self._state.model_copy(update={"tries": tries + 1})
-                if detour := detour_of(error, self._state.critic_lane):
+                if detour := detour_of(error, self._state.critic_lane, detour):
                     self._state = self._state.model_copy(update={"critic_lane": detour.lane})
                     continue
                 if kind(error) != TOO_LONG:
@@ -274,8 +287,10 @@ class AgentRun:
                 raise
             self._vain = workflow.info().get_current_history_length() + _LATER  # the old segment does for a while
             return
+        self._state = with_cost(self._state, carried.usage, carried.cost)
+        self._gate.refuse_when_closed()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        if not self._may_roll_over():
+        if not self._may_roll_over() or not still_fits(self._state, carry):
             return
         state = with_context(self._now(), carried).model_copy(
             update={
@@ -283,6 +298,7 @@ class AgentRun:
                 "serial": next(self._numbers),
                 "left": self._archive.left(stored=self._is_stored()),
                 "began": self._state.began or workflow.info().workflow_start_time,
+                "begun": self._worked() - self._state.seconds,
             }
         )
         after = start.model_copy(update={"state": state, "carried": carried})

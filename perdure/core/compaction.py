@@ -1,7 +1,8 @@
 """Making a transcript small: what is given up first, what last, what never.
 
 1. Every turn is retold without its reasoning: signatures and encrypted items are of use to the vendor alone, and only
-   beside the latest turn, which is no part of what is compacted.
+   beside the latest turn, which is no part of what is compacted. Its calls get other ids: by one of its own a vendor
+   could know the call again, and miss the thinking beside it.
 2. Observations are cleared, oldest first. The call stays, with how much it brought, so that it can be made again.
 3. Whole turns go, oldest first, a call never without its result; a note says how many and what was called in them.
 
@@ -10,10 +11,12 @@ The task is never touched, and neither are an operator's words: decisions of tur
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from perdure.core.contracts import AdmittedCall, RecordedTurn, Verdict
+from perdure.core.digests import of_bytes
 from perdure.core.files import described
 from perdure.core.labels import TEXT_MODE
 from perdure.core.messages import thoughts
@@ -22,6 +25,7 @@ from perdure.core.transcript import Assistant, Entry, Heard, Result, Retold, Tas
 _WORTH_CLEARING = 300  # bytes of an observation; a note in its place takes about a third
 _MOST_SAID = 20_000  # characters of operators' words that a note keeps, newest last
 _MOST_NAMED = 40  # tools
+_DICE: Final = 20  # characters of an id that is a vendor's own
 
 Told = Retold | Heard
 
@@ -40,12 +44,12 @@ class Compaction:
 
 def size_of(entries: Sequence[Entry]) -> int:
     """Bytes of the entries as JSON, retold, without the task."""
-    return sum(_size(_retold(entry)) for entry in entries if not isinstance(entry, Task))
+    return sum(_size(entry) for entry in _all_retold(entries))
 
 
 def compacted(entries: Sequence[Entry], most: int) -> Compaction:
     """The entries in at most about `most` bytes of JSON, a note apart. The same entries give the same."""
-    told = [_retold(entry) for entry in entries if not isinstance(entry, Task)]
+    told = list(_all_retold(entries))
     sizes = [_size(entry) for entry in told]
     total = sum(sizes)
     for place, entry in enumerate(told):
@@ -59,14 +63,31 @@ def compacted(entries: Sequence[Entry], most: int) -> Compaction:
     return Compaction(tuple(told[seam:]), tuple(told[:seam]))
 
 
-def _retold(entry: Entry) -> Told:
-    match entry:
-        case Assistant(turn):
-            return retold(turn)
-        case Heard() | Retold():
-            return entry
-        case Task():
-            raise AssertionError("every start repeats the task")
+def _all_retold(entries: Sequence[Entry]) -> Iterator[Told]:
+    """The entries without the task, which every start repeats. What was retold before stays as it is."""
+    fresh = False
+    for entry in entries:
+        match entry:
+            case Assistant(turn):
+                fresh = True
+                yield retold(turn)
+            case Retold():
+                fresh = False
+                yield entry
+            case Heard():
+                yield readdressed(entry) if fresh else entry
+            case Task():
+                pass
+
+
+def readdressed(heard: Heard) -> Heard:
+    """What was observed on the calls of a turn that is retold."""
+    return replace(heard, results=tuple(replace(each, call_id=another_id(each.call_id)) for each in heard.results))
+
+
+def another_id(call_id: str) -> str:
+    """What stands for a call's id where its turn is retold. Short ids are no vendor's own: they stay."""
+    return f"call_{of_bytes(call_id)[:_DICE]}" if len(call_id) >= _DICE else call_id
 
 
 def retold(turn: RecordedTurn) -> Retold:
@@ -79,7 +100,9 @@ def retold(turn: RecordedTurn) -> Retold:
 
 
 def _briefly(call: AdmittedCall) -> AdmittedCall:
-    return AdmittedCall(index=call.index, id=call.id, name=call.name, verdict=Verdict.RUN, arguments=call.arguments)
+    return AdmittedCall(
+        index=call.index, id=another_id(call.id), name=call.name, verdict=Verdict.RUN, arguments=call.arguments
+    )
 
 
 def _cleared(entry: Told) -> Told:

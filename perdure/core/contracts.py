@@ -452,6 +452,7 @@ class CompactTranscript(Wire):
     since: tuple[Ref, ...]
     carry: bool = True
     halvings: int = 0
+    detour: Detour | None = None  # that led here
 
 
 class AskCritic(Wire):
@@ -467,6 +468,7 @@ class AskCritic(Wire):
     previous: str
     digest: str
     since: tuple[Ref, ...]
+    detour: Detour | None = None  # that led here
 
 
 class Grant(Wire):
@@ -770,6 +772,8 @@ class State(Wire):
     rejected: tuple[str, ...] = ()  # actions that an operator rejected
     lane: Lane = Lane()  # on which the model is asked: see workflows/lanes.py
     critic_lane: Lane = Lane()
+    smallest: int = 0  # tokens of the first request after the transcript was compacted
+    begun: float = 0.0  # seconds that the step took which went on in this segment: see `seconds`
 
 
 Start.model_rebuild()

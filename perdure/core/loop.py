@@ -44,6 +44,7 @@ from perdure.core.repeats import renewed, stopped, tallied, warnings, with_rejec
 from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, NextStep, RollOver, Think
 
 _BLANKS_IN_A_ROW = 3
+_GROWN = 4  # one part in so many of the threshold
 _MOST_SQUEEZED = 3  # times that the transcript is halved once more because the model found it too long
 _SHORT_TASK = 2_000  # characters
 _BLANK_NOTE = (
@@ -67,6 +68,7 @@ def next_step(
     is_long: bool = False,
     files: Sequence[FileRef] = (),
     only: tuple[str, ...] | None = None,
+    asked: bool = False,
 ) -> NextStep:
     """What must happen next.
 
@@ -74,6 +76,7 @@ def next_step(
         is_long: the history is, and nothing is in flight.
         files: those of the task.
         only: the tools that the run may have; None: all of its agent's.
+        asked: a person was asked by the step that is due, in the segment before; it waits on, also while paused.
     """
     if state.outcome:
         return Finish(state.outcome)
@@ -81,11 +84,11 @@ def next_step(
         return RollOver(_compaction(agent, state, carry=True))
     if todo := unsettled(state):
         return Act(todo)
-    if state.course.paused:
+    if state.course.paused and not asked:
         return Hold()
     if critique := critique_due(agent, state, spent=bool(_why_last(state))):
         return Criticise(critique)
-    if (why := spent(state)) and may_ask(state) and not stopped(state):
+    if (why := spent(state)) and may_ask(state) and not _circling(state):
         return AskForMore(why)
     if _is_long_for_the_model(state):
         return Compact(_compaction(agent, state, carry=False))
@@ -100,8 +103,9 @@ def unsettled(state: State) -> tuple[Call, ...]:
 
 
 def _is_long_for_the_model(state: State) -> bool:
+    """Where it cannot be made smaller than the threshold, it must have grown to be worth another try."""
     most = state.opened.compact_at if state.opened else 0
-    return state.too_long or 0 < most <= state.input
+    return state.too_long or 0 < max(most, most and state.smallest + most // _GROWN) <= state.input
 
 
 def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
@@ -116,7 +120,7 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
 
 
 def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
-    why = spent(state) if state.course.unheard else _why_last(state)  # told what to do, it may leave its circle
+    why = _why_last(state)
     own = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
     observed = sorted(state.observed, key=lambda ref: ref.call)
     since = (*state.since, *observed, *notes(state.course), *map(_note, own))
@@ -134,6 +138,11 @@ def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> 
     )
 
 
+def _is_compacted(asked: CallModel) -> bool:
+    """Whether this is the first turn on a transcript that was compacted, not only carried over."""
+    return any(ref.kind == "context" and ref.id for ref in asked.since)
+
+
 def _spoken(asked: CallModel) -> bool:
     """Whether the model heard an operator before this turn."""
     return any(ref.kind == "note" and ref.id for ref in asked.since)
@@ -141,7 +150,12 @@ def _spoken(asked: CallModel) -> bool:
 
 def _why_last(state: State) -> str:
     """Why the turn to come is the last one, without tools, if it is."""
-    return spent(state) or stopped(state)
+    return spent(state) or _circling(state)
+
+
+def _circling(state: State) -> str:
+    """Why it is, since the run goes round in circles. Told what to do, it may leave its circle."""
+    return "" if state.course.unheard else stopped(state)
 
 
 def _note(text: str) -> Ref:
@@ -171,9 +185,10 @@ def with_turn(state: State, activity_id: str, asked: CallModel, turn: Turn) -> S
             "squeezed": 0,
             "sent": (),
             "seen": tallied(before),
+            "smallest": turn.usage.input if _is_compacted(asked) else state.smallest,
         }
     )
-    end = _end(after, turn, _why_last(state))
+    end = _end(after, turn, spent(state) or stopped(state))
     if end and end[0] is RunState.ANSWERED and waits_for_critic(after, spent=bool(spent(after))):
         return proposing(after, turn.answer)
     return concluded(after, *end) if end else after
@@ -252,9 +267,14 @@ def with_context(state: State, carried: Carried, activity_id: str = "") -> State
     context = Ref(kind="context", id=activity_id, digest=carried.digest)
     unseen = tuple(ref for ref in state.since if ref.kind != "context")
     seen = () if activity_id else state.seen  # what is not shown any more may be asked for again
-    return uncompacted(with_cost(state, carried.usage, carried.cost)).model_copy(
+    return uncompacted(state).model_copy(
         update={"turn_id": "", "digest": "", "since": (context, *unseen), "seen": seen}
     )
+
+
+def still_fits(state: State, carry: CompactTranscript) -> bool:
+    """Whether `carry`, asked for a moment ago, holds what the state refers to now."""
+    return carry == _compaction(carry.agent, state, carry=True)
 
 
 def latest_turn(state: State) -> Ref:

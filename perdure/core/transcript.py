@@ -127,13 +127,16 @@ def chain(record: Record, asked: CallModel) -> list[CallModel]:
 
 
 def opening(record: Record, calls: Sequence[CallModel], asked_by: str) -> Opening | None:
-    """The run's opening: that of the context, or in the first turn of a chain; None while that is only asked for.
+    """The run's opening: that of the context, or in the run's first turn; None while that is only asked for.
+
+    A context has none where the run went on in a new segment before its first turn.
 
     Args:
         asked_by: activity id of the chain's last call.
     """
-    if contexts := [ref for ref in calls[0].since if ref.kind == "context"]:
-        return record.context(contexts[0]).opening
+    contexts = [ref for ref in calls[0].since if ref.kind == "context"]
+    if contexts and (carried := record.context(contexts[0]).opening):
+        return carried
     first = record.result(calls[1].previous) if len(calls) > 1 else record.results.get(asked_by)
     return RecordedTurn.model_validate(first).opening if first else None
 

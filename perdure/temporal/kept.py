@@ -64,9 +64,25 @@ async def segment(store: Store | None, run_id: str, segment_id: str) -> Sequence
         return ()
 
 
+async def latest(store: Store | None, run_id: str) -> tuple[str, Sequence[HistoryEvent]]:
+    """The segment that ended last, and its events; none if none is kept.
+
+    One that failed and the one that took the run on from there began at the same time: their histories begin alike.
+    """
+    keys = await segments(store, run_id)
+    newest = [segment_of(key) for key in keys if _began(key) == _began(keys[-1])]
+    found = [(each, await segment(store, run_id, each)) for each in newest]
+    return max(found, key=lambda each: each[1][-1].event_time.ToNanoseconds() if each[1] else 0, default=("", ()))
+
+
 def segment_of(key: str) -> str:
     """The segment's id in its key."""
     return key.rpartition("/")[2].removesuffix(".json.gz").partition("-")[2]
+
+
+def _began(key: str) -> str:
+    """When its segment began, in its key."""
+    return key.rpartition("/")[2].partition("-")[0]
 
 
 def _key(run_id: str, segment_id: str, started: HistoryEvent) -> str:

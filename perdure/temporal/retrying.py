@@ -33,7 +33,18 @@ def point_before_failure(raw: Sequence[HistoryEvent], told: Sequence[e.Event]) -
     broken = [each for each in raw if each.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED]
     if broken:  # only a run that breaks off tells its activities to end
         return broken[0].activity_task_cancel_requested_event_attributes.workflow_task_completed_event_id
-    return done[-1].event_id
+    return _end_published(raw, told) or done[-1].event_id
+
+
+def _end_published(raw: Sequence[HistoryEvent], told: Sequence[e.Event]) -> int:
+    """The task that published how the run ended, which it does before its trace is kept; 0 if none did."""
+    ends = {event.id for event in told if isinstance(event, e.StandingChanged) and event.standing.outcome}
+    tasks = (
+        each.workflow_properties_modified_event_attributes.workflow_task_completed_event_id
+        for each in raw
+        if each.event_id in ends
+    )
+    return min(tasks, default=0)
 
 
 def _stop_believed(told: Sequence[e.Event]) -> int:

@@ -270,11 +270,9 @@ class Runs:
 
     async def _stored(self, run_id: str) -> RunRow | None:
         """A run that only the store still has. Found by its whole id."""
-        keys = await kept.segments(self._store, run_id)
-        if not keys:
+        segment_id, events = await kept.latest(self._store, run_id)
+        if not events:
             return None
-        segment_id = kept.segment_of(keys[-1])
-        events = await kept.segment(self._store, run_id, segment_id)
         seen = trace(kept.with_end(await decoded(self._client.data_converter, run_id, events)))
         ended = seen.ended or seen.last  # the server has it no more
         return RunRow(run_id, seen.agent, seen.state, seen.started, ended, (), seen.outcome, segment_id)

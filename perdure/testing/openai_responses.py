@@ -93,10 +93,20 @@ class OpenAIResponses:
 def _output(turn: Turn, cue: Cue) -> list[dict[str, Any]] | None:
     if Blank("null") in turn.content:
         return None
+    input = cue.body.get("input")
+    held = {item["id"] for item in input if item.get("id")} if isinstance(input, list) else set()
+    items = _items(turn, cue.script, cue.number)
+    if any(item.get("id") in held for item in items):  # a transcript made shorter: this number was due before
+        items = _items(turn, cue.script, digest(cue.number, sorted(held)))
+    return items
+
+
+def _items(turn: Turn, script: str, number: object) -> list[dict[str, Any]]:
+    """The items of a turn; their ids are drawn from its number."""
     items: list[dict[str, Any]] = []
     mark = NO_MARK
     for index, part in enumerate(turn.content):
-        item = _item(part, (cue.script, cue.number, index), mark)
+        item = _item(part, (script, number, index), mark)
         if item is not None:
             items.append(item)
         if isinstance(part, Think) and item is not None:

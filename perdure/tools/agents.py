@@ -182,7 +182,7 @@ class Agent:
 
     @property
     def _critics_model(self) -> str:
-        """The critic's own, or the agent's; without tools, text mode is of no use to it."""
+        """The critic's own, or the agent's, and then its fallbacks too; without tools, text mode is of no use to it."""
         return ((self.critic and self.critic.model) or self.model).removeprefix(TEXT_MODE)
 
     def _critics_opening(self, critic: Critic) -> Opening:
@@ -190,9 +190,16 @@ class Agent:
         form = self.form.prompt(model.protocol) if self.form else ""
         system = critic.system("\n\n".join(filter(None, (self.instructions, form))))
         settings = model.sent(None)
+        others = () if critic.model else tuple(_as_critic(other) for other in self.models[1:])
         return _digested(
             Opening(
-                digest="", turns=1, protocol=model.protocol, model=model.wire_name, system=system, settings=settings
+                digest="",
+                turns=1,
+                protocol=model.protocol,
+                model=model.wire_name,
+                system=system,
+                settings=settings,
+                fallbacks=others,
             )
         )
 
@@ -204,6 +211,12 @@ class Agent:
             given = settings.get(key, {})
             settings[key] = {**value, **given} if isinstance(given, dict) else given
         return settings
+
+
+def _as_critic(model: Model) -> Fallback:
+    return Fallback(
+        protocol=model.protocol.removeprefix(TEXT_MODE), model=model.wire_name, settings=dict(model.sent(None))
+    )
 
 
 def _digested(opening: Opening) -> Opening:

@@ -70,7 +70,7 @@ def conversation(events: Sequence[Event]) -> dict[str, Any]:
         raise NothingToLearnError("its record does not hold what its model was offered")
     messages = [{"role": "system", "content": opening.system}] if opening.system else []
     for place, (asked, _) in enumerate(answered):
-        told = _told(known, asked) if place else transcript.entries(known, asked)
+        told = _told(known, asked) if place else _begun(known, asked)
         messages += [message for entry in told for message in _messages(entry)]
     messages += _messages(Assistant(answered[-1][1]))
     while messages and messages[-1]["role"] != "assistant":  # the last turn said nothing
@@ -81,6 +81,11 @@ def conversation(events: Sequence[Event]) -> dict[str, Any]:
         {"name": each.name, "description": each.description, "parameters": each.parameters} for each in opening.tools
     ]
     return {"messages": messages, "tools": [{"type": "function", "function": each} for each in shown]}
+
+
+def _begun(known: Record, asked: CallModel) -> Sequence[Entry]:
+    """What the first question held; of a context, that from which the record itself begins."""
+    return transcript.entries(known, asked) if known.carried else (Task(known.task, known.files), *_told(known, asked))
 
 
 def _told(known: Record, asked: CallModel) -> Sequence[Entry]:

@@ -187,6 +187,14 @@ class Suspension:
 
 
 @dataclass(frozen=True)
+class Compaction:
+    """What a summary of older turns took: the transcript had grown too long, or the run went on in a new segment."""
+
+    usage: Usage
+    cost: Decimal | None
+
+
+@dataclass(frozen=True)
 class Cancelling:
     at: datetime
     by: str
@@ -237,6 +245,7 @@ class Trace:
     tools: tuple[str, ...] | None = None  # of the agent's, those it was started with; None: all
     limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
     cost: Decimal | None = None  # US dollars, of all replies; None where nobody knows that of one
+    compactions: tuple[Compaction, ...] = ()
 
     @property
     def saw_files(self) -> bool:

@@ -177,6 +177,7 @@ def cost(trace: Trace) -> tuple[Decimal | None, tuple[str, ...]]:
     Then also of which models.
     """
     costs = [paid for turn in trace.turns for paid in _costs(trace, turn)]
+    costs += [(trace.model, each.cost) for each in trace.compactions if trace.limits]
     unknown = dict.fromkeys(model for model, each in costs if each is None)
     known = sum((each for _, each in costs if each is not None), Decimal(0))
     return (None if unknown else known), tuple(unknown)

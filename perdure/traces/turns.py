@@ -17,6 +17,7 @@ from perdure.core.contracts import (
     CALL_MODEL,
     CHECK_DECISION,
     CHECK_STEERING,
+    COMPACT_TRANSCRIPT,
     NEEDS_PERSON,
     NOT_RUN,
     PROBE_TOOL,
@@ -24,6 +25,7 @@ from perdure.core.contracts import (
     AdmittedCall,
     AskCritic,
     CallModel,
+    Carried,
     CheckDecision,
     Checked,
     CheckSteering,
@@ -52,6 +54,7 @@ from perdure.traces.shape import (
     Asked,
     CallState,
     Cancelling,
+    Compaction,
     Execution,
     Retried,
     Suspension,
@@ -261,7 +264,7 @@ class _Index:
     # --- the whole ----------------------------------------------------------------------------------------------------
 
     def trace(self) -> Trace:
-        turns, opening = self.turns(), self._opening()
+        turns, opening, compactions = self.turns(), self._opening(), self._compactions()
         outcome = self._outcome()
         cancel = next((event for event in self.events if isinstance(event, e.CancelRequested)), None)
         cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
@@ -284,7 +287,10 @@ class _Index:
             protocol=opening.protocol if opening else "",
             model=opening.model if opening else "",
             budget=opening.turns if opening else None,
-            usage=sum((each.usage for turn in turns for each in (turn, turn.critique) if each), self.before.usage),
+            usage=sum(
+                (each.usage for each in (*turns, *(turn.critique for turn in turns), *compactions) if each),
+                self.before.usage,
+            ),
             turns=turns,
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
@@ -302,12 +308,20 @@ class _Index:
             structured=structured,
             tools=self.started.start.tools,
             limits=opening.limits if opening else None,
-            cost=(outcome.cost if outcome else _sum(turns, self.before)) if opening and opening.limits else None,
+            cost=(outcome.cost if outcome else _sum(turns, compactions, self.before))
+            if opening and opening.limits
+            else None,
+            compactions=compactions,
         )
+
+    def _compactions(self) -> tuple[Compaction, ...]:
+        """Those for which the model was asked for a summary, also where nothing came of the new segment."""
+        found = (read(Carried, self.results.get(id)) for id in self._of(COMPACT_TRANSCRIPT))
+        return tuple(Compaction(each.usage, each.cost) for each in found if each and each.usage != Usage())
 
     def _opening(self) -> Opening | None:
         """What the model was offered: it stands in the first turn, and goes along into new segments."""
-        if carried := self.started.start.carried:
+        if (carried := self.started.start.carried) and carried.opening:
             return carried.opening
         first = (read(RecordedTurn, self.results.get(id)) for id, asked in self.asks.items() if not asked.previous)
         return next((turn.opening for turn in first if turn and turn.opening), None)
@@ -355,9 +369,10 @@ def read(model: type[M], value: Any) -> M | None:
         return None
 
 
-def _sum(turns: Iterable[TracedTurn], before: State) -> Decimal | None:
+def _sum(turns: Sequence[TracedTurn], compactions: Iterable[Compaction], before: State) -> Decimal | None:
     """What the run cost; None if of one of its turns nobody knows."""
     costs = [turn.cost for turn in turns if turn.stop]
+    costs += [each.cost for each in compactions]
     costs += [turn.critique.cost for turn in turns if turn.critique and turn.critique.protocol]
     if before.unpriced or None in costs:
         return None

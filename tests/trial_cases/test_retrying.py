@@ -13,7 +13,7 @@ from tests.conftest import Stage, StageOf
 from tests.trial_cases.conftest import Ledger
 
 
-async def _asked_anew(desk: Stage, run_id: str, before: Request) -> Request:
+async def asked_anew(desk: Stage, run_id: str, before: Request) -> Request:
     """What waits since the run was set back, which has an id of its own."""
     while True:
         [request] = await desk.waiting(run_id)
@@ -36,7 +36,7 @@ async def test_a_run_that_was_stopped_waits_again_for_what_it_was_stuck_on(stage
         assert (await desk.runs.result(run_id)).state is RunState.FAILED
 
         await desk.runs.retry(run_id, by="bob", reason="the key is new")
-        again = await _asked_anew(desk, run_id, request)
+        again = await asked_anew(desk, run_id, request)
         assert again.kind is RequestKind.STUCK
         await desk.decide(run_id, again, Choice.RETRY)
         outcome = await desk.runs.result(run_id)
@@ -90,7 +90,7 @@ async def test_a_terminated_run_goes_on_from_its_last_step(stage: StageOf) -> No
         [first] = await desk.waiting(run_id)
         await desk.client.get_workflow_handle(run_id).terminate("by mistake")
         await desk.runs.retry(run_id, by="bob")
-        again = await _asked_anew(desk, run_id, first)
+        again = await asked_anew(desk, run_id, first)
         await desk.decide(run_id, again, Choice.APPROVE)
         assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
         assert looked == [1]

@@ -19,7 +19,7 @@ from perdure.core.contracts import (
     Turn,
     Usage,
 )
-from perdure.core.limits import dollars, extended, finishing
+from perdure.core.limits import dollars, extended, finishing, with_cost
 from perdure.core.loop import next_step, with_context, with_time, with_turn
 from perdure.core.steps import AskForMore, Finish, Hold, Think
 
@@ -129,13 +129,13 @@ def test_an_operator_who_gives_no_more_is_not_asked_again():
 
 
 def test_a_summary_of_old_turns_is_counted_too():
-    state = with_context(
-        after(opened(money="0.50")), Carried(digest="c", usage=TOKENS, cost=Decimal("0.30")), "compact-1"
-    )
-    assert limited(state) == "the budget of $0.50 is spent ($0.55 used)"
-    unpriced = with_context(after(opened(money="9")), Carried(digest="c", usage=TOKENS), "compact-1")
-    assert "nobody knows what 1 turn cost" in limited(unpriced)
-    assert asked(with_context(after(opened(money="0.50")), Carried(digest="c", cost=Decimal(0)), "compact-1")).tools
+    assert limited(summarised("0.50", TOKENS, Decimal("0.30"))) == "the budget of $0.50 is spent ($0.55 used)"
+    assert "nobody knows what 1 turn cost" in limited(summarised("9", TOKENS, None))
+    assert asked(summarised("0.50", Usage(), Decimal(0))).tools
+
+
+def summarised(money, usage, cost):
+    return with_context(with_cost(after(opened(money=money)), usage, cost), Carried(digest="c"), "compact-1")
 
 
 def test_a_paused_run_asks_nobody_for_more():

@@ -13,10 +13,11 @@ from perdure import Runs
 from perdure.core.contracts import EXPORT_SEGMENT, Choice, RunState
 from perdure.core.runs import RunNotFoundError
 from perdure.store import Store
-from perdure.testing import call, say
+from perdure.testing import call, error, say
 from perdure.traces.events import ActivityFailed, ActivityScheduled, RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf
+from tests.trial_cases.test_retrying import asked_anew
 from tests.workflow.test_roll_over import brief, look, looks, pay, short
 
 __all__ = ["brief", "short"]
@@ -126,3 +127,32 @@ async def test_without_a_store_nothing_is_exported(brief: StageOf) -> None:
         await desk.runs.result(run_id)
         done = [e.activity for e in await desk.runs.events(run_id) if isinstance(e, ActivityScheduled)]
         assert EXPORT_SEGMENT not in done
+
+
+async def test_a_run_that_was_retried_is_read_from_the_store_as_what_it_became(brief: StageOf, tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    script = [[call("look", at=at)] for at in range(12)]
+    async with brief([*script, [error(401), say("done")]], [look], turns=100, store=store) as desk:
+        run_id = await desk.start()
+        [request] = await desk.waiting(run_id)
+        await desk.decide(run_id, request, Choice.STOP)
+        assert (await desk.runs.result(run_id)).state is RunState.FAILED
+        failed = _segments(await desk.runs.events(run_id))
+        await desk.runs.retry(run_id, by="bob")
+        again = await asked_anew(desk, run_id, request)
+        await desk.decide(run_id, again, Choice.RETRY)
+        outcome = await desk.runs.result(run_id)
+        assert outcome.answer == "done"
+        before = trace(await desk.runs.events(run_id))
+        ended = _segments(await desk.runs.events(run_id))
+        assert ended[:-1] == failed[:-1]
+        assert len(ended) >= 2
+        assert len(await store.keys(f"runs/{run_id}/segments")) == len(ended) + 1
+        await desk.replay()
+        await _taken_by_retention(desk, run_id, *{*ended, *failed})
+        desk.started.remove(run_id)
+
+        reading = Runs(desk.client, store=store)
+        assert (await reading.find(run_id)).state is RunState.ANSWERED
+        after = trace(await reading.events(run_id))
+        assert (after.outcome, _whole(after)) == (outcome, _whole(before))
