@@ -59,6 +59,10 @@ test-slow: $(STAMP) ## what takes longer: demos interrupted, starved heartbeats,
 fuzz-text: $(STAMP) ## a minute of random texts against text mode's parser
 	@$(BIN)/python -m tests.providers.fuzz_text $(ARGS)
 
+.PHONY: fuzz-together
+fuzz-together: $(STAMP) ## runs drawn by lot, all features at once: FUZZ_SECONDS=60, from SEED=1000 on
+	@$(BIN)/python -m pytest -q -m slow tests/workflow/test_together.py $(ARGS)
+
 .PHONY: test-wheel
 test-wheel: $(STAMP) ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m pytest -q -m slow tests/packaging $(ARGS)

@@ -212,3 +212,18 @@ async def test_an_item_nobody_knows_is_taken_back_when_the_model_sent_it(play: A
 
     assert output[0] == {"type": "novelty", "depth": 3}
     assert (await ask(clients, body))["output"][0]["content"][0]["text"] == "nine"
+
+
+async def test_no_item_of_a_reply_has_an_id_that_the_transcript_holds(play: Any) -> None:
+    """A client that makes its transcript shorter comes to a number of turns that it had before."""
+    model, clients = play(lambda seen: say(f"{seen.turn}"))
+    body = start()
+    body["input"] += (await ask(clients, body))["output"] + [{"role": "user", "content": "and?"}]
+    [kept] = (await ask(clients, body))["output"]
+    shorter = start()
+    shorter["input"] += [kept, {"role": "user", "content": "and?"}]
+    again = (await ask(clients, shorter))["output"]
+    assert again == (await ask(clients, shorter))["output"]  # the same request has the same reply
+    shorter["input"] += [*again, {"role": "user", "content": "and?"}]
+    await ask(clients, shorter)
+    assert model.violations == []

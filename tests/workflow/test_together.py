@@ -1,6 +1,7 @@
 """Everything at once: what must hold of every run, whatever features meet in it, held against runs drawn by lot.
 
-A failure names the plan. To play it again: `pytest tests/workflow/test_together.py -k every --seeds 17`.
+A failure names its plan, and `make fuzz-together SEED=17` plays that of seed 17 and those after it. A plan fixes what
+the model says and what operators want; when their words arrive is up to the machine, so a fault may need several goes.
 """
 
 import os
@@ -25,7 +26,7 @@ from tests.conftest import StageOf
 from tests.workflow.drawn import Played, drawn, played
 
 _SHORT = {"limit.historyCount.suggestContinueAsNew": 40}  # events: so that a segment ends anywhere
-_SEEDS = range(12)
+_SEEDS = (0, 3, 4, 6, 10, 11)  # between them: each protocol, and most of what may meet
 _MOST_ASKED = 40_000  # bytes of an activity's input
 
 
@@ -49,8 +50,8 @@ async def test_whatever_meets_in_a_run_it_ends_and_its_record_is_whole(briefest,
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 async def test_whatever_meets_in_many_runs(briefest: StageOf, tmp_path: Path) -> None:
-    """For SECONDS, from SEED on; it tells of all faults at the end."""
-    until, seed = time.monotonic() + float(os.environ.get("SECONDS", "60")), int(os.environ.get("SEED", "1000"))
+    """For FUZZ_SECONDS, from SEED on; it tells of all faults at the end."""
+    until, seed = time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "60")), int(os.environ.get("SEED", "1000"))
     faults = []
     while time.monotonic() < until:
         try:
