@@ -24,6 +24,7 @@ from perdure.core.contracts import (
     CompactTranscript,
     Decision,
     Detour,
+    Lane,
     Outcome,
     RequestKind,
     Reviewed,
@@ -64,6 +65,9 @@ from workflows.stopwatch import Stopwatch
 
 _LATER = 1_000  # events, before it is tried again to go on in a new segment
 _MOST_REPORTED = 300  # characters of a call's line in a report, and of a cancel's reason
+
+A = TypeVar("A", CallModel, AskCritic)
+T = TypeVar("T")
 
 
 @workflow.defn(name=RUN)
@@ -154,34 +158,19 @@ class AgentRun:
         return self._doing is not None and self._doing.done()
 
     async def _think(self, asked: CallModel) -> None:
-        """Ask the model, under an activity id of its own each time, until there is a turn or a shorter question."""
-        if carried := self._gate.carried(asked.turn):
-            await self._gate.mended(carried)
-        detour: Detour | None = None
-        while True:
-            await self._helm.resumed()
-            self._gate.refuse_when_closed()
-            tries = self._state.tries
-            activity_id = f"think-{asked.turn}" + (f"r{tries}" if tries else "")
-            try:
-                led = asked.model_copy(update={"detour": detour})
-                turn = await calls.call_model(led, activity_id, self._state.lane)
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                self._state = self._state.model_copy(update={"tries": tries + 1})
-                if detour := detour_of(error, self._state.lane, detour):
-                    self._state = self._state.model_copy(update={"lane": detour.lane})
-                    continue
-                if kind(error) == TOO_LONG and (shorter := too_long(self._state)):
-                    self._state = shorter
-                    return
-                await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
+        """Ask the model, until there is a turn or a shorter question."""
+        try:
+            activity_id, turn = await self._answered("think", asked, "lane", calls.call_model)
+        except ActivityError as error:
+            if kind(error) != TOO_LONG:
+                raise
+            if shorter := too_long(self._state):
+                self._state = shorter
             else:
-                await self._helm.checked()  # what was said before the answer is heard
-                self._helm.heard(asked.since)
-                self._state = with_turn(self._helm.into(self._state), activity_id, asked, turn)
-                return
+                await self._mended(error, asked.turn)
+        else:
+            self._helm.heard(asked.since)
+            self._state = with_turn(self._helm.into(self._state), activity_id, asked, turn)
 
     async def _compact(self, asked: CompactTranscript) -> None:
         ids = (f"compact-{number}" for number in self._numbers)
@@ -196,31 +185,54 @@ class AgentRun:
 
     async def _criticise(self, asked: AskCritic) -> None:
         """Ask the critic, until it says something. The work may be too long for it: then it has nothing to say."""
+        try:
+            activity_id, seen = await self._answered("critic", asked, "critic_lane", calls.ask_critic)
+        except ActivityError as error:
+            if kind(error) != TOO_LONG:
+                raise
+            activity_id, seen = "", Reviewed(digest="", told=False, cost=Decimal(0))
+            await self._helm.checked()
+        self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
+
+    async def _answered(
+        self, who: str, asked: A, lane: str, ask: Callable[[A, str, Lane], Awaitable[T]]
+    ) -> tuple[str, T]:
+        """What a model answers, and under which activity id: another for each try. What was said before it is heard.
+
+        A detour is followed; what else keeps the model from answering, a person is asked to mend.
+
+        Args:
+            lane: the field of the state that says where it is asked.
+
+        Raises:
+            ActivityError: of type TOO_LONG; or cancelled.
+        """
         if carried := self._gate.carried(asked.turn):
             await self._gate.mended(carried)
         detour: Detour | None = None
         while True:
             await self._helm.resumed()
             self._gate.refuse_when_closed()
-            tries = self._state.tries
-            activity_id = f"critic-{asked.turn}" + (f"r{tries}" if tries else "")
+            tries, here = self._state.tries, getattr(self._state, lane)
+            activity_id = f"{who}-{asked.turn}" + (f"r{tries}" if tries else "")
             try:
-                led = asked.model_copy(update={"detour": detour})
-                seen = await calls.ask_critic(led, activity_id, self._state.critic_lane)
+                answer = await ask(asked.model_copy(update={"detour": detour}), activity_id, here)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
                 self._state = self._state.model_copy(update={"tries": tries + 1})
-                if detour := detour_of(error, self._state.critic_lane, detour):
-                    self._state = self._state.model_copy(update={"critic_lane": detour.lane})
-                    continue
-                if kind(error) != TOO_LONG:
-                    await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=asked.turn))
-                    continue
-                seen = Reviewed(digest="", told=False, cost=Decimal(0))
-            await self._helm.checked()
-            self._state = with_critique(self._helm.into(self._state), activity_id, asked, seen)
-            return
+                if detour := detour_of(error, here, detour):
+                    self._state = self._state.model_copy(update={lane: detour.lane})
+                elif kind(error) == TOO_LONG:
+                    raise
+                else:
+                    await self._mended(error, asked.turn)
+            else:
+                await self._helm.checked()
+                return activity_id, answer
+
+    async def _mended(self, error: ActivityError, turn: int) -> None:
+        await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=turn))
 
     async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
