@@ -135,11 +135,9 @@ class Settling:
         run_id = delegated_id(delegate.agent, workflow.info().workflow_id, self.turn, self.call.index)
         self.away = True
         self._budgeting.changed()
-        try:
-            self._by = await handed_over(self.gate, start, run_id, partial(self._request, RequestKind.STUCK))
-        finally:
-            self.away = False
-            self._budgeting.changed()
+        self._by = await handed_over(self.gate, start, run_id, partial(self._request, RequestKind.STUCK))
+        self.away = False
+        self._budgeting.changed()
         return None
 
     async def _last_word(self) -> Ref | None:

@@ -56,6 +56,11 @@ def refuse_what_might_be_repeated(whole: Sequence[e.Event], segment: Sequence[e.
     """
     again = {event.activity_id for event in segment if isinstance(event, e.ActivityScheduled) and event.id > point}
     calls = [call for turn in trace(whole).turns for call in turn.calls if call.effect is Effect.ONCE]
+    if handed := [event.run_id for event in segment if isinstance(event, e.WorkHanded) and event.id > point]:
+        raise SteeringRefusedError(
+            f"nothing was retried: work had been handed to run {', '.join(handed)} when the run ended, and would be "
+            "done again from the beginning. Look at what that run did, then start another run that knows"
+        )
     if risky := [call.title for call in calls if again & {each.activity_id for each in call.executions}]:
         raise SteeringRefusedError(
             f"nothing was retried: {', '.join(risky)} had been sent when the run ended, may be done once, and would be "

@@ -39,7 +39,7 @@ def answer(trace: Trace) -> Any:
 
 
 def row(found: RunRow) -> dict[str, Any]:
-    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id`."""
+    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id, parent`."""
     values: dict[str, Any] = plain(found)
     return values
 
@@ -49,6 +49,7 @@ def request(trace: Trace, asked: Asked) -> dict[str, Any]:
     return {
         "run_id": trace.run_id,
         "agent": trace.agent,
+        "parent": trace.parent,
         "task": trace.task,
         "claims": plain(trace.claims(asked.request)),
         "call": plain(trace.call(asked.request)),
