@@ -290,3 +290,16 @@ def test_a_rate_of_the_command_line_goes_before_that_of_the_environment(
     monkeypatch.setenv(VARIABLE, "anthropic=5,openai=1")
     console("worker", agent, "--rate", "anthropic=300/min", "--rate", "openai=2")
     assert rates_from_env() == {"anthropic": 5.0, "openai": 2.0}
+
+
+def test_a_tool_that_is_another_agent_is_listed_as_one(console: Console, tmp_path: Path) -> None:
+    more = 'lead = Agent("lead", model=desk.model, instructions="You lead.", tools=[desk.as_tool("Refunds orders.")])'
+    (tmp_path / "lead.py").write_text(f"{AGENT}\n{more}\n")
+    done = console("agents", f"{tmp_path / 'lead.py'}:lead")
+    assert "  refunds             agent refunds, never asks  Refunds orders." in done.stdout
+    assert "refunds  anthropic:claude-opus-5-5" in done.stdout
+    [lead, _] = [
+        json.loads(each)
+        for each in console("agents", str(tmp_path / "lead.py") + ":lead", "-o", "jsonl").stdout.splitlines()
+    ]
+    assert lead["policy"] == {"refunds": {"effect": "read", "asks": "never asks", "agent": "refunds"}}

@@ -11,6 +11,11 @@ from perdure.core.contracts import Choice, Delegated, RequestKind, RunState, Ste
 from perdure.core.runs import SteeringRefusedError
 from perdure.temporal.delegated import NotDelegatedError, outcome_of
 from perdure.testing import call, error, say
+from perdure.traces.lines import Line
+from perdure.traces.narrate import Narration
+from perdure.traces.stats import stats
+from perdure.traces.text import View
+from perdure.traces.text import traced as traced_text
 from tests.conftest import MODELS, StageOf
 from tests.trial_cases.team import ASK, cast, endless, look, payroll, raise_pay, stood, traced, workers
 
@@ -316,3 +321,32 @@ async def test_only_the_run_that_works_for_the_call_is_believed(stage: StageOf) 
         with pytest.raises(NotDelegatedError, match="holds no run"):
             await outcome_of(desk.client, gone, parent=run_id, root=key)
         await desk.runs.result(another)
+
+
+# --- what is seen of it -----------------------------------------------------------------------------------------------
+
+
+def written(line: Line) -> str:
+    return line.head + "".join(span.text for span in line.spans)
+
+
+async def test_each_trace_names_the_other_run_and_tokens_are_counted_once(stage: StageOf) -> None:
+    async with stage(cast([ASK, say("fine")], [say("4,000")]), [payroll().as_tool("Knows.")]) as desk:
+        run_id = await desk.start()
+        outcome = await desk.runs.result(run_id)
+        [worker] = await workers(desk, run_id)
+        ours, theirs = await traced(desk, run_id), await traced(desk, worker)
+        view = View(now=ours.last)
+        shown = {each.run_id: [written(line) for line in traced_text(each, view)] for each in (ours, theirs)}
+        assert f"  by       run {worker}" in shown[run_id]
+        assert f"  for      run {run_id}" in shown[worker]
+        tokens = f"{theirs.usage.input:,} tokens in, {theirs.usage.output:,} out"
+        assert f"           of that, {tokens} by the runs that it handed work to" in shown[run_id]
+        assert ours.handed == theirs.usage
+        assert outcome.usage == ours.usage + theirs.usage
+        assert ours.cost == outcome.cost == sum(turn.cost or Decimal(0) for turn in (*ours.turns, *theirs.turns))
+        found = {each.agent: each.input.total for each in stats([ours, theirs]) if each.input}
+        assert sum(found.values()) == outcome.usage.input
+        narration = Narration()
+        told = [written(line) for event in await desk.runs.events(run_id) for line in narration.feed(event)]
+        assert [line for line in told if f"by        run {worker}" in line]
