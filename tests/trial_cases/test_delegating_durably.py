@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from perdure import ToolContext, tool
 from perdure.core.contracts import Choice, RunState
+from perdure.core.runs import SteeringRefusedError
 from perdure.temporal.journal import Journal
-from perdure.testing import call, say
+from perdure.testing import call, error, say
 from tests.conftest import Stage, StageOf
 from tests.trial_cases.conftest import Housed, Ledger
 from tests.trial_cases.team import ASK, cast, payroll, raise_pay, reset, stood, traced, workers
@@ -119,3 +122,33 @@ async def test_a_run_set_back_to_before_it_heard_of_the_end_hears_of_it_again(st
         await _ended(desk, run_id)
         assert len(keys) == 1
         assert desk.texts() == ["4,000"]
+
+
+async def test_a_run_that_was_terminated_while_another_worked_for_it_is_not_taken_on(stage: StageOf) -> None:
+    script = cast([ASK, say("fine")], [call("raise_pay", to=1), say("raised")])
+    async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")]) as desk:
+        run_id = await desk.start()
+        [worker] = await workers(desk, run_id)
+        await desk.waiting(worker)
+        await desk.client.get_workflow_handle(run_id).terminate(reason="away with it")
+        await stood(desk, worker, RunState.CANCELLED)
+        with pytest.raises(SteeringRefusedError, match=f"run {worker} was working for this one"):
+            await desk.runs.retry(run_id, by="ann")
+
+
+async def test_a_run_that_is_taken_on_keeps_what_came_of_the_work(stage: StageOf) -> None:
+    script = cast([ASK, [error(401), say("fine")]], [say("4,000")])
+    async with stage(script, [payroll().as_tool("Knows.")]) as desk:
+        run_id = await desk.start()
+        [stuck] = await desk.waiting(run_id)
+        [worker] = await workers(desk, run_id)
+        first = (await desk.runs.find(worker)).segment_id
+        await desk.decide(run_id, stuck, Choice.STOP)
+        assert (await desk.runs.result(run_id)).state is RunState.FAILED
+        await desk.runs.retry(run_id, by="ann")
+        while not (waits := (await desk.runs.find(run_id)).requests) or waits == (stuck,):
+            await asyncio.sleep(0.05)
+        await desk.decide(run_id, waits[0], Choice.RETRY)
+        await _ended(desk, run_id)
+        assert desk.texts() == ["4,000"]
+        assert (await desk.runs.find(worker)).segment_id == first
