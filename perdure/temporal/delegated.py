@@ -42,9 +42,8 @@ async def outcome_of(client: Client, by: Delegated, *, parent: str, root: str) -
 async def _refuse_others(client: Client, by: Delegated, parent: str, root: str) -> None:
     handle: WorkflowHandle[object, object] = client.get_workflow_handle(by.run_id, run_id=by.segment_id)
     described = await handle.describe()
-    async for first in handle.fetch_history_events(page_size=1):
-        started = await Decoder(client.data_converter, by.run_id).decode(first)
-        break
+    first = await anext(aiter(handle.fetch_history_events(page_size=1)))
+    started = await Decoder(client.data_converter, by.run_id).decode(first)
     ours = described.workflow_type == RUN and described.parent_id == parent
     if not (ours and isinstance(started, e.RunStarted) and started.start.root == root):
         raise NotDelegatedError(f"{by.run_id!r} is no run that works for this call")
