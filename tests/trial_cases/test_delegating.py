@@ -199,6 +199,26 @@ async def test_a_cancel_goes_down_and_is_reported(stage: StageOf) -> None:
         )
 
 
+async def test_a_run_that_fails_ends_those_that_work_for_it_first(stage: StageOf) -> None:
+    peek = tool(look.function, effect="read", ask=True, name="peek")
+    script = cast([[ASK, call("peek")]], [call("raise_pay", to=1)])
+    helping = payroll([raise_pay]).as_tool("Raises pay.")
+    async with stage(script, [helping, peek]) as desk:
+        whole = desk.agent
+        run_id = await desk.start()
+        [worker] = await workers(desk, run_id)
+        await desk.waiting(worker)
+        [request] = await desk.waiting(run_id)
+        await desk.serve(Agent(whole.name, model=whole.model, instructions="You are tested.", tools=[helping]))
+        await desk.decide(run_id, request, Choice.APPROVE)
+        while (waits := await desk.waiting(run_id))[0].kind is not RequestKind.STUCK:
+            await asyncio.sleep(0.05)
+        await desk.decide(run_id, waits[0], Choice.STOP)
+        outcome = await desk.runs.result(run_id)
+        assert (outcome.state, (await desk.runs.find(worker)).state) == (RunState.FAILED, RunState.CANCELLED)
+        assert f"run {worker} ended cancelled" in outcome.report[0]
+
+
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
