@@ -69,7 +69,7 @@ _LOST_TOOL = RetryPolicy(
 )
 _HARDLY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)  # an end waits for it
 _NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
-_CANCELLED_WITH = "the run that it works for was cancelled"
+_ENDED_WITH = "the run that it works for ended first"
 
 
 def code(inert: str) -> str:
@@ -151,12 +151,12 @@ async def run_agent(start: Start, run_id: str) -> Delegated:
         try:
             await workflow.wait([starting])
         except asyncio.CancelledError:
-            why = _CANCELLED_WITH
+            why = _ENDED_WITH
     running = starting.result()
     if why:
         running.cancel(why)
     with contextlib.suppress(ChildWorkflowError):
-        await _ended(running, _CANCELLED_WITH)
+        await _ended(running, _ENDED_WITH)
     return Delegated(run_id=run_id, segment_id=running.first_execution_run_id or "")
 
 

@@ -236,7 +236,7 @@ class AgentRun:
             sent,
             self._helm.resumed,
             Budgeting(self._share, self._worked),
-            root=start.root,
+            root=start.root if workflow.info().parent else "",  # who just starts a run chooses no keys
             barred=was_rejected(state, call),
         )
         self._settling[call.index] = settling

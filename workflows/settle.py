@@ -138,6 +138,7 @@ class Settling:
         self._by = await handed_over(self.gate, start, run_id, partial(self._request, RequestKind.STUCK))
         self.away = False
         self._budgeting.changed()
+        self.gate.refuse_when_closed()  # a cancel was waited out; before a pause, which nobody lifts then
         return None
 
     async def _last_word(self) -> Ref | None:

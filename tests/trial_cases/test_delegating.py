@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perdure import Agent, Budget, tool
-from perdure.core.contracts import Choice, Delegated, RequestKind, RunState, Steer
+from perdure import Agent, Budget, ToolContext, tool
+from perdure.core.contracts import RUN, Choice, Delegated, RequestKind, RunState, Start, Steer
 from perdure.core.runs import SteeringRefusedError
 from perdure.temporal.delegated import NotDelegatedError, outcome_of
 from perdure.testing import call, error, say
@@ -191,7 +191,7 @@ async def test_a_cancel_goes_down_and_is_reported(stage: StageOf) -> None:
         states = {each: (await desk.runs.find(each)).state for each in (worker, below)}
         assert states == {worker: RunState.CANCELLED, below: RunState.CANCELLED}
         [line] = outcome.report
-        assert f"run {worker} ended cancelled: the run that it works for was cancelled" in line
+        assert f"run {worker} ended cancelled: the run that it works for ended first" in line
         assert f"run {below} ended cancelled" in (await desk.runs.result(worker)).report[0]
         assert "slow(): outcome unknown" in (await desk.runs.result(below)).report[0]
         assert outcome.usage == sum(
@@ -217,6 +217,37 @@ async def test_a_run_that_fails_ends_those_that_work_for_it_first(stage: StageOf
         outcome = await desk.runs.result(run_id)
         assert (outcome.state, (await desk.runs.find(worker)).state) == (RunState.FAILED, RunState.CANCELLED)
         assert f"run {worker} ended cancelled" in outcome.report[0]
+
+
+async def test_a_paused_run_is_cancelled_with_those_that_work_for_it(stage: StageOf) -> None:
+    script = cast([ASK], [call("raise_pay", to=1)])
+    async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")]) as desk:
+        run_id = await desk.start()
+        [worker] = await workers(desk, run_id)
+        await desk.waiting(worker)
+        await desk.steer(run_id, Steer.PAUSE)
+        await desk.runs.cancel(run_id, reason="enough")
+        async with asyncio.timeout(30):
+            outcome = await desk.runs.result(run_id)
+        assert (outcome.state, (await desk.runs.find(worker)).state) == (RunState.CANCELLED, RunState.CANCELLED)
+        assert f"run {worker} ended cancelled" in outcome.report[0]
+
+
+async def test_who_just_starts_a_run_chooses_no_keys(stage: StageOf) -> None:
+    keys = []
+
+    @tool(effect="idempotent", ask=False)
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        keys.append(ctx.idempotency_key)
+        return "paid"
+
+    async with stage([call("pay"), say("paid")], [pay]) as desk:
+        start = Start(agent=desk.agent.name, task="do it", root="chosen")
+        for run_id in (f"first-{desk.task_queue}", f"second-{desk.task_queue}"):
+            await desk.client.execute_workflow(RUN, start, id=run_id, task_queue=desk.task_queue)
+            desk.started.append(run_id)
+        assert len(set(keys)) == 2
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
