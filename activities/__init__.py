@@ -16,6 +16,7 @@ from perdure.files import Files
 from perdure.store import Store
 from perdure.temporal.journal import Journal
 from perdure.tools.agents import that_reads_on
+from perdure.tools.delegating import with_delegates
 from perdure.tools.reading import Outputs
 
 __all__ = ["ASKING", "activities"]
@@ -30,13 +31,14 @@ def activities(
     store: Store | None = None,
     lanes: Lanes | None = None,
 ) -> list[Callable[..., Any]]:
-    """What a worker serves for these agents.
+    """What a worker serves for these agents, and for those that they hand work to.
 
     `grant_key` seals grants, `store` keeps what is too long to record, and files: the same on every worker of a task
     queue. `lanes`: where the vendors are asked that have a rate.
     """
     journal, lanes = journal or Journal(), lanes or Lanes()
     outputs = Outputs(store) if store else None
+    agents = with_delegates(agents.values())
     if outputs:
         agents = {name: that_reads_on(agent, outputs) for name, agent in agents.items()}
     files = Files(store)

@@ -2,7 +2,7 @@
 
 Nothing is believed for having arrived. The call's bytes come from the run's own record and must have the digest that
 was asked for; and either the worker's own policy lets this call run freely, or it carries a grant, sealed by a worker,
-for exactly this run, call and bytes.
+for exactly this run, call and bytes. A call that another run did acts no more: its end is read from the server.
 """
 
 import time
@@ -15,6 +15,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.delegate import seen_of
 from activities.grants import refusal_of
 from activities.own import agent_of, heartbeating, needs_person, not_here, recorded, segment, trouble
 from perdure import Agent, Tool, ToolContext
@@ -60,8 +61,11 @@ class Tools:
         tries = next(iter(activity.info().heartbeat_details), 0)  # of the tool's own: lost workers do not count
         async with heartbeating(tries):
             call, tool = await self._found(asked)
-            kept_out = self._barred(asked, tool, call) or _in_doubt(asked, tool)
-            seen = kept_out or await _tried(tool, call, asked, tries + 1, self._keeping())
+            if asked.by:
+                seen = await seen_of(asked.by, asked.key, tool, self._keeping())
+            else:
+                kept_out = self._barred(asked, tool, call) or _in_doubt(asked, tool)
+                seen = kept_out or await _tried(tool, call, asked, tries + 1, self._keeping())
         log.info(
             "call",
             run=activity.info().workflow_id,

@@ -1,18 +1,23 @@
 """The workflow's only door to the world: one typed function per activity, with how long it may take and how often.
 
+And one for a run of another agent, which takes as long as it takes.
+
 Activity ids are explicit, since records are found by them: `think-7`, `act-7-0`, `probe-7-0`, `critic-7`,
 `check-3-...`. What is run again at a person's word gets a new one: `act-7-0r1`.
 """
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.workflow import ActivityCancellationType
+from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import ChildWorkflowError
+from temporalio.workflow import ActivityCancellationType, ChildWorkflowCancellationType, ParentClosePolicy
 
 from perdure.core.contracts import (
+    AGENT_ATTRIBUTE,
     ASK_CRITIC,
     CALL_MODEL,
     CHECK_DECISION,
@@ -20,6 +25,7 @@ from perdure.core.contracts import (
     COMPACT_TRANSCRIPT,
     EXPORT_SEGMENT,
     PROBE_TOOL,
+    RUN,
     RUN_TOOL,
     AskCritic,
     Call,
@@ -29,6 +35,7 @@ from perdure.core.contracts import (
     Checked,
     CheckSteering,
     CompactTranscript,
+    Delegated,
     Detour,
     Effect,
     Exported,
@@ -37,11 +44,13 @@ from perdure.core.contracts import (
     Observed,
     Reviewed,
     RunTool,
+    Start,
     Turn,
 )
 
 T = TypeVar("T")
 
+_AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
 _LOST_WORKER = timedelta(seconds=10)  # heartbeats are sent by the framework, also for tools that block
 _SLOWEST_MODEL = timedelta(minutes=20)
 _QUICK = timedelta(seconds=30)
@@ -61,6 +70,7 @@ _LOST_TOOL = RetryPolicy(
 )
 _HARDLY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)  # an end waits for it
 _NEVER_AGAIN = RetryPolicy(maximum_attempts=1)
+_ENDED_WITH = "the run that it works for ended first"
 
 
 def code(inert: str) -> str:
@@ -120,14 +130,45 @@ async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -
     return await _ended(running)
 
 
-async def _ended(running: workflow.ActivityHandle[T]) -> T:
+async def run_agent(start: Start, run_id: str) -> Delegated:
+    """Start a run and wait until it has ended, however it does. On cancel it is told, and waited for.
+
+    Raises:
+        WorkflowAlreadyStartedError: a run of this id is open.
+    """
+    starting = asyncio.create_task(
+        workflow.start_child_workflow(
+            RUN,
+            start,
+            id=run_id,
+            cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+            search_attributes=TypedSearchAttributes([SearchAttributePair(_AGENT, start.agent)]),
+            static_summary=start.agent,
+        )
+    )
+    why = ""
+    while not starting.done():  # what is cancelled while it starts would run on, and nobody would wait for it
+        try:
+            await workflow.wait([starting])
+        except asyncio.CancelledError:
+            why = _ENDED_WITH
+    running = starting.result()
+    if why:
+        running.cancel(why)
+    with contextlib.suppress(ChildWorkflowError):
+        await _ended(running, _ENDED_WITH)
+    return Delegated(run_id=run_id, segment_id=running.first_execution_run_id or "")
+
+
+async def _ended(running: asyncio.Task[T], why: str | None = None) -> T:
     """What came of an activity, also when a cancel arrives together with its result: a plain await would lose that."""
     while not running.done():
         try:
             await workflow.wait([running])
         except asyncio.CancelledError:
             await asyncio.sleep(0)  # lets a result that came in this same step be taken in
-            running.cancel()
+            running.cancel(why)
     return running.result()
 
 

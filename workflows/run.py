@@ -25,6 +25,7 @@ from perdure.core.contracts import (
     Decision,
     Detour,
     Lane,
+    Limits,
     Outcome,
     RequestKind,
     Reviewed,
@@ -37,7 +38,7 @@ from perdure.core.contracts import (
     Steering,
     Wire,
 )
-from perdure.core.limits import extended, finishing, with_cost
+from perdure.core.limits import extended, finishing, share, with_cost
 from perdure.core.loop import (
     concluded,
     latest_turn,
@@ -57,6 +58,7 @@ from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold
 from workflows import calls
 from workflows.archive import Archive
 from workflows.board import Board, memo
+from workflows.delegate import Budgeting
 from workflows.gate import Gate, request_for
 from workflows.helm import Helm
 from workflows.lanes import detour_of, wherever
@@ -82,9 +84,9 @@ class AgentRun:
         self._gate = Gate(self._state.requests, self._state.decided, self._board.changed, number)
         self._helm = Helm(self._state.course, self._is_over, self._board.changed, number)
         self._archive = Archive(self._state.left, number)
+        self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         worked = self._state.seconds + self._state.begun
         self._stopwatch = Stopwatch(worked, workflow.now(), waiting=self._is_waiting())
-        self._settling: dict[int, Settling] = {}  # the calls of the latest turn, by index
         self._doing: asyncio.Task[None] | None = None  # the step that is being taken
         self._vain = 0  # length of the history before which it is not tried again to leave it
 
@@ -126,7 +128,7 @@ class AgentRun:
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
-                    await self._do(partial(self._act, start.agent, todo))
+                    await self._do(partial(self._act, start, todo))
                 case Criticise(question):
                     await self._do(partial(self._criticise, question))
                 case AskForMore(why):
@@ -234,10 +236,10 @@ class AgentRun:
     async def _mended(self, error: ActivityError, turn: int) -> None:
         await self._gate.mended(request_for(RequestKind.STUCK, cause(error), turn=turn))
 
-    async def _act(self, agent: str, todo: tuple[Call, ...]) -> None:
+    async def _act(self, start: Start, todo: tuple[Call, ...]) -> None:
         """Settle calls concurrently. If one of them stops the run, the others are told and waited for."""
         self._settling = {}
-        settling = [asyncio.create_task(self._settle(agent, call)) for call in todo]
+        settling = [asyncio.create_task(self._settle(start, call)) for call in todo]
         try:
             await asyncio.gather(*settling)
         except (Exception, asyncio.CancelledError):
@@ -247,22 +249,32 @@ class AgentRun:
             await asyncio.gather(*settling, return_exceptions=True)
             raise
 
-    async def _settle(self, agent: str, call: Call) -> None:
+    async def _settle(self, start: Start, call: Call) -> None:
         state = self._state
         sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
         settling = Settling(
             self._gate,
-            agent,
+            start.agent,
             state.turn,
             latest_turn(state),
             call,
             sent,
             self._helm.resumed,
+            Budgeting(self._share, self._worked),
+            root=start.root if workflow.info().parent else "",  # who just starts a run chooses no keys
             barred=was_rejected(state, call),
         )
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
         self._state = with_observation(self._state, ref, rejected=settling.rejected)
+        if spent := settling.spent:
+            self._state = with_cost(self._state, spent.usage, spent.cost)
+            self._stopwatch.add(spent.seconds)
+
+    def _share(self) -> Limits | None:
+        """What a run may spend that does one of the turn's calls; None: nothing is left for it."""
+        among = sum(call.delegate is not None for call in unsettled(self._state))
+        return share(with_time(self._state, self._worked()), among)
 
     async def _ask_for_more(self, why: str) -> None:
         turn = self._state.turn + 1
@@ -320,13 +332,14 @@ class AgentRun:
 
     async def _end(self, state: State) -> Outcome:
         assert state.outcome is not None
-        self._state = state
+        outcome = state.outcome.model_copy(update={"seconds": round(self._worked(), 3)})
+        state = self._state = state.model_copy(update={"outcome": outcome})
         self._gate.close()
         with contextlib.suppress(asyncio.CancelledError):  # a cancel now comes too late
             await workflow.wait_condition(workflow.all_handlers_finished)
         self._board.publish()
-        await self._archive.end(state.outcome, stored=self._is_stored())
-        return state.outcome
+        await self._archive.end(outcome, stored=self._is_stored())
+        return outcome
 
     def _cut_short(self, final: RunState, reason: str) -> State:
         """The state of a run that ends before its turn did, with a report on each of the turn's calls."""
@@ -372,8 +385,9 @@ class AgentRun:
         return self._stopwatch.read(workflow.now(), waiting=self._is_waiting())
 
     def _is_waiting(self) -> bool:
-        """Whether it is up to a person that the run goes on."""
-        return bool(self._gate.requests) or self._helm.course.paused is not None
+        """Whether it is up to a person that the run goes on, or to another run."""
+        away = any(settling.away for settling in self._settling.values())
+        return bool(self._gate.requests) or self._helm.course.paused is not None or away
 
     def _now(self) -> State:
         """The state with what waits and how the run is steered."""
@@ -406,7 +420,8 @@ async def _signalled(
 def _carried(start: Any) -> State:
     """The state that a run continues from; a fresh one if there is none, or none that can be read."""
     try:
-        return Start.model_validate(start).state or State()
+        begun = Start.model_validate(start)
+        return begun.state or State(share=begun.limits)
     except ValidationError:
         return State()
 

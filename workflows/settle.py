@@ -3,6 +3,7 @@
 judged: refuse -> advice (settled with the turn, never seen here)
         ask    -> gate -> rejected, or granted -> send
         run    -> send, or, if it is a question, gate -> answered, or declined
+                  handed to another agent: its run, to the end of that, -> send, to observe what came of it
 sent:   ok, error     -> observation
         ask           -> the worker at the door wants a grant -> gate
         not run       -> sent again, a few times, then a person is asked to mend what keeps it
@@ -12,6 +13,7 @@ sent:   ok, error     -> observation
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -21,6 +23,7 @@ from perdure.core.contracts import (
     NOT_RUN,
     Call,
     Choice,
+    Delegate,
     Effect,
     Ending,
     Observed,
@@ -30,10 +33,13 @@ from perdure.core.contracts import (
     RequestKind,
     RunTool,
     Sent,
+    Spent,
+    Start,
     Verdict,
 )
-from perdure.core.digests import idempotency_key, of_bytes
+from perdure.core.digests import delegated_id, idempotency_key, of_bytes
 from workflows import calls
+from workflows.delegate import NOTHING_LEFT, Budgeting, handed_over
 from workflows.gate import Gate, Ruling, request_for
 
 _SENDINGS_IN_VAIN = 5  # that never reached the tool, before a person is asked; the pauses double from a second on
@@ -62,13 +68,19 @@ class Settling:
         call: Call,
         sent: Sent,
         may_start: MayStart,
+        budgeting: Budgeting,
         *,
+        root: str = "",
         barred: bool = False,
     ) -> None:
         self._may_start = may_start
         self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
-        root = workflow.info().first_execution_run_id
+        root = root or workflow.info().first_execution_run_id
         self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
+        self._budgeting = budgeting
+        self._by = sent.by  # the run that did it
+        self.away = False  # another run is at it
+        self.spent: Spent | None = None  # by that
         self._grant = sent.grant
         self._sendings = sent.sendings
         self._latest = ""  # activity id of the latest sending
@@ -79,7 +91,7 @@ class Settling:
     @property
     def sent(self) -> Sent:
         """How far the call is."""
-        return Sent(call=self.call.index, sendings=self._sendings, doubt=self._doubt, grant=self._grant)
+        return Sent(call=self.call.index, sendings=self._sendings, doubt=self._doubt, grant=self._grant, by=self._by)
 
     async def observed(self) -> Ref:
         """What came of the call. On cancel, what came of it until then."""
@@ -94,6 +106,8 @@ class Settling:
             while True:
                 if why and (rejected := await self._rejection(why)):
                     return rejected
+                if (delegate := self.call.delegate) and not self._by and (kept := await self._hand_over(delegate)):
+                    return kept
                 seen = await self._send()
                 match seen.ending:
                     case Ending.ASK:
@@ -107,8 +121,36 @@ class Settling:
                         return self._recorded(seen)
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
-                return self._cut_short()
+                return await self._last_word() or self._cut_short()
             raise
+
+    async def _hand_over(self, delegate: Delegate) -> Ref | None:
+        """Have another agent do it, and wait for its end; or what is said of the call, if nothing is left for that."""
+        await self._may_start()
+        self.gate.refuse_when_closed()
+        limits = self._budgeting.share()
+        if limits is None:
+            return self._said(NOTHING_LEFT, ok=False)
+        start = Start(agent=delegate.agent, task=delegate.task, root=self._key, limits=limits)
+        run_id = delegated_id(delegate.agent, workflow.info().workflow_id, self.turn, self.call.index)
+        self.away = True
+        self._budgeting.changed()
+        self._by = await handed_over(self.gate, start, run_id, partial(self._request, RequestKind.STUCK))
+        self.away = False
+        self._budgeting.changed()
+        self.gate.refuse_when_closed()  # a cancel was waited out; before a pause, which nobody lifts then
+        return None
+
+    async def _last_word(self) -> Ref | None:
+        """What came of work that was handed over, when the run ends: looked at once more, for that run has ended."""
+        if self._by is None or self.spent:
+            return None
+        try:
+            seen = await calls.run_tool(self.call, self._message(), self._next_sending(), turn=self.turn)
+        except ActivityError as error:
+            return self._said(f"handed to run {self._by.run_id}, which has ended: {cause(error)}", ok=False)
+        self.spent = seen.spent
+        return self._said(seen.reason, ok=seen.ending is Ending.OK)
 
     async def _taken_up(self, carried: Request) -> Ref | None:
         """Wait on for what was waited for when the run went on in this segment; what came of it, if anything."""
@@ -162,13 +204,15 @@ class Settling:
         while True:
             await self._may_start()
             self.gate.refuse_when_closed()
-            activity_id = f"act-{self.turn}-{self.call.index}" + (f"r{self._sendings}" if self._sendings else "")
-            self._sendings += 1
-            self._latest = activity_id
+            activity_id = self._next_sending()
             try:
-                return await calls.run_tool(self.call, self._message(), activity_id, turn=self.turn)
+                seen = await calls.run_tool(self.call, self._message(), activity_id, turn=self.turn)
+                self.spent = seen.spent
+                return seen
             except ActivityError as error:
                 if is_cancelled_exception(error):
+                    if self._by:
+                        raise  # what it did is looked at once more
                     return self._cancelled(error)
                 in_vain = in_vain + 1 if kind(error) == NOT_RUN else 0
                 if 0 < in_vain < _SENDINGS_IN_VAIN:
@@ -177,6 +221,11 @@ class Settling:
                     await self.gate.mended(self._request(RequestKind.STUCK, cause(error)))
                 else:
                     return self._lost(cause(error))
+
+    def _next_sending(self) -> str:
+        self._latest = f"act-{self.turn}-{self.call.index}" + (f"r{self._sendings}" if self._sendings else "")
+        self._sendings += 1
+        return self._latest
 
     def _cancelled(self, error: ActivityError) -> Observed:
         """The run was cancelled. What is tried once and was not started did not happen."""
@@ -259,6 +308,7 @@ class Settling:
             key=self._key,
             segment_id=workflow.info().run_id,
             grant=self._grant,
+            by=self._by,
         )
 
     def _recorded(self, seen: Observed) -> Ref:

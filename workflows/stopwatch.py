@@ -1,4 +1,7 @@
-"""How long a run has thought and acted. While anything of it waits for a person, it does not run."""
+"""How long a run has thought and acted. While anything of it waits for a person, or for another run, it does not run.
+
+What another run took that worked for it is added when that has ended.
+"""
 
 from datetime import datetime
 
@@ -15,3 +18,7 @@ class Stopwatch:
             self._seconds += (now - self._at).total_seconds()
         self._at, self._waiting = now, waiting
         return self._seconds
+
+    def add(self, seconds: float) -> None:
+        """Seconds that somebody else worked."""
+        self._seconds += seconds

@@ -22,6 +22,7 @@ from perdure.providers.prices import listed
 from perdure.tools.agents import Agent, lint, that_reads_on
 from perdure.tools.builtin import ask_operator
 from perdure.tools.declare import Tool
+from perdure.tools.delegating import agent_behind
 from perdure.tools.discovery import VARIABLE, AgentLoadError
 from perdure.tools.reading import Outputs
 from perdure.traces.lines import BLANK, Line, Span, Style, said
@@ -114,7 +115,9 @@ def _heading(agent: Agent) -> Iterator[Line]:
     )
     for tool in agent.toolbox.values():
         first = inert.line(tool.description.strip().partition("\n")[0])
-        yield Line((Span(f"{tool.effect}, {_asks(tool)}"), Span(f"  {first}", "dim")), Span(tool.name, "call"), 2, 22)
+        behind = agent_behind(tool)
+        kind = f"agent {behind.name}" if behind else tool.effect.value
+        yield Line((Span(f"{kind}, {_asks(tool)}"), Span(f"  {first}", "dim")), Span(tool.name, "call"), 2, 22)
 
 
 def _asks(tool: Tool) -> str:
@@ -177,8 +180,13 @@ def _whole(agent: Agent) -> Iterator[Line]:
 
 def _document(agent: Agent) -> dict[str, Any]:
     opening = agent.opening().model_dump(mode="json")
-    tools = {name: {"effect": tool.effect.value, "asks": _asks(tool)} for name, tool in agent.toolbox.items()}
+    tools = {name: _policy(tool) for name, tool in agent.toolbox.items()}
     return {"name": agent.name, "opening": opening, "policy": tools, "warnings": _warned(agent)}
+
+
+def _policy(tool: Tool) -> dict[str, str]:
+    behind = agent_behind(tool)
+    return {"effect": tool.effect.value, "asks": _asks(tool)} | ({"agent": behind.name} if behind else {})
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------

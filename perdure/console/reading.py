@@ -101,7 +101,12 @@ def _row(cells: Sequence[str], tones: Sequence[Style], width: int, widths: Seque
 
 
 def _note(row: RunRow) -> str:
-    """What one wants to know next: what waits, or why it ended so."""
+    """What one wants to know next: for which run it works, and what waits, or why it ended so."""
+    whose = f"for {inert.line(row.parent)}" if row.parent else ""
+    return "; ".join(filter(None, (whose, _standing(row))))
+
+
+def _standing(row: RunRow) -> str:
     told = [f"{_asked(one)} [{inert.line(one.id)}]" for one in row.requests]
     if row.paused:
         why = f": {inert.line(row.paused.text, _SHORT)}" if row.paused.text else ""

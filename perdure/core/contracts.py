@@ -133,6 +133,8 @@ class Start(Wire):
     carried: "Carried | None" = None
     files: tuple[FileRef, ...] = ()  # that the task is about
     tools: tuple[str, ...] | None = None  # of the agent's, those that this run may have; None: all
+    root: str = ""  # of its idempotency keys: the key of the call that it works for; "": its first segment
+    limits: "Limits | None" = None  # its share of what is left of the budget of the run that it works for
 
 
 class ToolSpec(Wire):
@@ -235,6 +237,13 @@ class Question(Wire):
     choices: tuple[str, ...] = ()
 
 
+class Delegate(Wire):
+    """A call that no worker runs: it is handed to another agent, in a run of its own that is told `task` alone."""
+
+    agent: str
+    task: str
+
+
 class Call(Wire):
     """One call of a turn as the workflow sees it: admitted, judged, without its arguments.
 
@@ -253,6 +262,7 @@ class Call(Wire):
     timeout: float = 60.0
     probe: bool = False
     question: Question | None = None
+    delegate: Delegate | None = None
 
 
 class AdmittedCall(Call):
@@ -311,13 +321,22 @@ class Ending(StrEnum):
     ASK = "ask"  # the worker's policy asks for a grant that the call did not carry
 
 
+class Spent(Wire):
+    """What a run took that worked for another one: see Outcome."""
+
+    usage: Usage = Usage()
+    cost: Decimal | None = None
+    seconds: float = 0.0
+
+
 class Observed(Wire):
     """What the workflow reads of an Observation."""
 
     digest: str
     ending: Ending
-    reason: str = ""  # for UNKNOWN and ASK
+    reason: str = ""  # for UNKNOWN and ASK; of a call that was handed to another run, how that ended, in short
     whole: str = ""  # digest of the text before it was cut under a name, which is another each time
+    spent: Spent | None = None  # by the run that the call was handed to
 
 
 class Observation(Observed):
@@ -485,8 +504,18 @@ class Grant(Wire):
     seal: str = ""
 
 
+class Delegated(Wire):
+    """A run that works for a call of another one: its id, and its first segment."""
+
+    run_id: str
+    segment_id: str
+
+
 class RunTool(Wire):
-    """Run call `call` of turn `turn`, recorded by activity `turn_id`, if its argument bytes have `digest`."""
+    """Run call `call` of turn `turn`, recorded by activity `turn_id`, if its argument bytes have `digest`.
+
+    With `by` it was done, by that run, which has ended: what came of it is to be observed.
+    """
 
     v: int = 1
     agent: str
@@ -498,6 +527,7 @@ class RunTool(Wire):
     key: str  # the idempotency key
     segment_id: str = ""  # Temporal's run id when the call was sent: another one runs it only after a reset
     grant: Grant | None = None
+    by: Delegated | None = None
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -664,6 +694,7 @@ class Outcome(Wire):
     usage: Usage = Usage()
     report: tuple[str, ...] = ()
     cost: Decimal | None = None  # US dollars; None: of one turn at least nobody knows
+    seconds: float = 0.0  # of thinking and acting, as budgets count them
 
     def answer_as(self, form: type[T]) -> T:
         """The answer as a value of the type that the agent declares.
@@ -701,6 +732,7 @@ class Sent(Wire):
     sendings: int = 0
     doubt: str = ""
     grant: Grant | None = None
+    by: Delegated | None = None  # the run that did it
 
 
 class ExportSegment(Wire):
@@ -774,6 +806,7 @@ class State(Wire):
     critic_lane: Lane = Lane()
     smallest: int = 0  # tokens of the first request after the transcript was compacted
     begun: float = 0.0  # seconds that the step took which went on in this segment: see `seconds`
+    share: Limits | None = None  # the limits of Start
 
 
 Start.model_rebuild()

@@ -43,8 +43,17 @@ def idempotency_key(root: str, turn: int, call: int, tool: str, arguments_digest
     """One key per approved call: stable over retries, resets and roll-over; another for other bytes.
 
     Args:
-        root: the run's first segment id (a sub-agent: the key of its parent's call).
+        root: the run's first segment id (of a run that works for another one's call: that call's key).
         arguments_digest: `of_bytes` of the argument bytes that are executed.
     """
     material = "\n".join((root, str(turn), str(call), tool, arguments_digest))
     return "perdure-" + hashlib.sha256(material.encode()).hexdigest()[:40]
+
+
+def delegated_id(agent: str, run_id: str, turn: int, call: int) -> str:
+    """The id of the run in which `agent` does call `call` of turn `turn` of the run `run_id`.
+
+    It does not begin like that of the other run, so that this one can still be named by how it begins.
+    """
+    material = "\n".join((run_id, str(turn), str(call)))
+    return f"{agent}-{hashlib.sha256(material.encode()).hexdigest()[:12]}"

@@ -3,6 +3,9 @@
 A limit strikes between turns, never inside one: what was begun is brought to its end. Time in which anything waits for
 a person is not counted, since a run that is approved after a week has done nothing wrong. A turn that nobody can price
 strikes a limit of money, for then nobody knows whether it is kept; zero would be a guess.
+
+A run that works for another one has a share of what was left of that one's budget, besides its own. The smaller limit
+counts, and nobody is asked for more of the share: it is not the run's own to extend.
 """
 
 from collections.abc import Iterator
@@ -10,6 +13,8 @@ from decimal import Decimal
 from typing import Any
 
 from perdure.core.contracts import Limits, State, Usage
+
+_SHARED = ("tokens", "money", "seconds")  # with the runs that a run hands work to; each has turns of its own
 
 
 def with_cost(state: State, usage: Usage, cost: Decimal | None) -> State:
@@ -28,13 +33,29 @@ def in_force(state: State) -> Limits:
     if state.opened is None:
         return Limits()
     given, raised = state.opened.limits or Limits(), state.raised
-    return Limits(
+    own = Limits(
         turns=raised.turns or state.opened.turns,
         tokens=raised.tokens or given.tokens,
         money=raised.money or given.money,
         seconds=raised.seconds or given.seconds,
         ask=given.ask,
     )
+    return own.model_copy(update={name: getattr(state.share, name) for name in _SHARED if _is_share(state, own, name)})
+
+
+def _is_share(state: State, own: Limits, name: str) -> bool:
+    """Whether it is the run's share of its parent's budget that limits it, rather than its own."""
+    share, most = getattr(state.share, name, None), getattr(own, name, None)
+    return share is not None and (most is None or share <= most)
+
+
+def share(state: State, among: int) -> Limits | None:
+    """What each of `among` runs may spend of what is left; None: nothing is left."""
+    most, used = in_force(state), _used(state)
+    left = {name: getattr(most, name) - used[name] for name in _SHARED if getattr(most, name) is not None}
+    if any(each <= 0 for each in left.values()):
+        return None
+    return Limits(**{name: max(each // among, 1) if name == "tokens" else each / among for name, each in left.items()})
 
 
 def spent(state: State) -> str:
@@ -44,7 +65,8 @@ def spent(state: State) -> str:
 
 def may_ask(state: State) -> bool:
     """Whether an operator is to be asked for more. One who gave none is not asked again."""
-    return in_force(state).ask and not state.finishing
+    most = in_force(state)
+    return most.ask and not state.finishing and not any(_is_share(state, most, name) for name, _ in _struck(state))
 
 
 def extended(state: State) -> State:
@@ -78,17 +100,22 @@ def _used(state: State) -> dict[str, Any]:
 def _struck(state: State) -> Iterator[tuple[str, str]]:
     """(name, words) of each limit that is reached."""
     most, used = in_force(state), _used(state)
+
+    def whose(name: str) -> str:
+        return ", its share of its parent's," if _is_share(state, most, name) else ""
+
     if most.turns is not None and state.turn >= most.turns:
         yield "turns", f"the budget of {_turns(most.turns)} is spent"
     if most.tokens is not None and used["tokens"] >= most.tokens:
-        yield "tokens", f"the budget of {most.tokens:,} tokens is spent ({used['tokens']:,} used)"
+        yield "tokens", f"the budget of {most.tokens:,} tokens{whose('tokens')} is spent ({used['tokens']:,} used)"
     if most.money is not None and (unpriced := state.unpriced - state.excused):
         unknown = f"nobody knows what {_turns(unpriced)} cost"
-        yield "money", f"the budget of {dollars(most.money)} cannot be kept: {unknown}"
+        yield "money", f"the budget of {dollars(most.money)}{whose('money')} cannot be kept: {unknown}"
     elif most.money is not None and state.cost >= most.money:
-        yield "money", f"the budget of {dollars(most.money)} is spent ({dollars(state.cost)} used)"
+        yield "money", f"the budget of {dollars(most.money)}{whose('money')} is spent ({dollars(state.cost)} used)"
     if most.seconds is not None and state.seconds >= most.seconds:
-        yield "seconds", f"the budget of {most.seconds:,.0f} s is spent ({state.seconds:,.0f} s of thinking and acting)"
+        worked = f"{state.seconds:,.0f} s of thinking and acting"
+        yield "seconds", f"the budget of {most.seconds:,.0f} s{whose('seconds')} is spent ({worked})"
 
 
 def _turns(count: int) -> str:

@@ -64,6 +64,7 @@ class RunRow:
     outcome: Outcome | None  # without its answer
     segment_id: str
     paused: Steered | None = None
+    parent: str = ""  # the run that it works for
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ async def _started(d: Decoder, event: HistoryEvent) -> e.Event:
         by=a.identity,
         task_queue=a.task_queue.name,
         continues=a.continued_execution_run_id,
+        parent=a.parent_workflow_execution.workflow_id,
     )
 
 
@@ -178,6 +179,19 @@ async def _cancelled(d: Decoder, event: HistoryEvent) -> e.Event:
     a = event.activity_task_canceled_event_attributes
     activity_id = d.running.pop(a.scheduled_event_id, "?")
     return e.ActivityFailed(event.event_id, _at(event), activity_id, "cancelled", "cancelled")
+
+
+async def _handed(d: Decoder, event: HistoryEvent) -> e.Event:
+    run = event.child_workflow_execution_started_event_attributes.workflow_execution
+    return e.WorkHanded(event.event_id, _at(event), run.workflow_id, run.run_id)
+
+
+def _returned(status: str) -> "_Reader":
+    async def read(d: Decoder, event: HistoryEvent) -> e.Event:
+        a = getattr(event, f"child_workflow_execution_{status}_event_attributes")
+        return e.WorkReturned(event.event_id, _at(event), a.workflow_execution.workflow_id, status)
+
+    return read
 
 
 async def _properties(d: Decoder, event: HistoryEvent) -> e.Event | None:
@@ -287,6 +301,12 @@ _READERS: dict[int, _Reader] = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: _failed,
     EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: _timed_out,
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: _cancelled,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED: _handed,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED: _returned("completed"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED: _returned("failed"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED: _returned("canceled"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: _returned("terminated"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: _returned("timed_out"),
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _properties,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: _signaled,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update_accepted,

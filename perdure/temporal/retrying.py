@@ -60,13 +60,22 @@ def _is_stop(event: e.ActivityScheduled) -> bool:
 
 
 def refuse_what_might_be_repeated(whole: Sequence[e.Event], segment: Sequence[e.Event], point: int) -> None:
-    """Refuse to go back over the sending of a call that may be done once.
+    """Refuse to go back over the sending of a call that may be done once, or to where another run was at work.
+
+    When a run is terminated, those that work for it are told to end, and nobody tells it any more that they did.
 
     Raises:
         SteeringRefusedError: there is one, and which.
     """
     again = {event.activity_id for event in segment if isinstance(event, e.ActivityScheduled) and event.id > point}
     calls = [call for turn in trace(whole).turns for call in turn.calls if call.effect is Effect.ONCE]
+    back = {event.run_id for event in segment if isinstance(event, e.WorkReturned)}
+    handed = [event for event in segment if isinstance(event, e.WorkHanded)]
+    if lost := [event.run_id for event in handed if event.id > point or event.run_id not in back]:
+        raise SteeringRefusedError(
+            f"nothing was retried: run {', '.join(lost)} was working for this one when it ended, and its work would be "
+            "lost, or done again from the beginning. Look at what it did, then start another run that knows"
+        )
     if risky := [call.title for call in calls if again & {each.activity_id for each in call.executions}]:
         raise SteeringRefusedError(
             f"nothing was retried: {', '.join(risky)} had been sent when the run ended, may be done once, and would be "

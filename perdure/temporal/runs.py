@@ -275,7 +275,8 @@ class Runs:
             return None
         seen = trace(kept.with_end(await decoded(self._client.data_converter, run_id, events)))
         ended = seen.ended or seen.last  # the server has it no more
-        return RunRow(run_id, seen.agent, seen.state, seen.started, ended, (), seen.outcome, segment_id)
+        outcome, parent = seen.outcome, seen.parent
+        return RunRow(run_id, seen.agent, seen.state, seen.started, ended, (), outcome, segment_id, parent=parent)
 
     async def find_request(self, request_id: str) -> tuple[RunRow, Request]:
         """The waiting request whose id begins so, and its run.
@@ -488,6 +489,11 @@ class Runs:
         row = await self.find(run_id)
         if row.state is not RunState.FAILED or row.ended is None:
             raise SteeringRefusedError(f"run {row.run_id!r} has not failed: it is {row.state}. Nothing was retried")
+        if row.parent:
+            raise SteeringRefusedError(
+                f"run {row.run_id!r} worked for run {row.parent!r}, which was told that it failed, and has gone on: "
+                "nobody would hear of it. Nothing was retried. If its task is still wanted, start a run of its own"
+            )
         with _reaching(row.run_id):
             handle = self._client.get_workflow_handle(row.run_id, run_id=row.segment_id)
             raw = (await handle.fetch_history()).events
@@ -548,6 +554,7 @@ class Runs:
             outcome=standing.outcome,
             segment_id=execution.run_id,
             paused=standing.paused if execution.close_time is None else None,
+            parent=execution.parent_id or "",
         )
 
 
@@ -584,6 +591,8 @@ def _state(execution: WorkflowExecution, standing: Standing) -> RunState:
     if standing.requests:
         return RunState.WAITING
     if described and any(each.activity_type.name == RUN_TOOL for each in described.pending_activities):
+        return RunState.ACTING
+    if described and described.pending_children:
         return RunState.ACTING
     return RunState.THINKING
 

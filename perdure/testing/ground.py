@@ -26,6 +26,7 @@ from perdure.temporal.embedded import NAMESPACE, DevServer, Running, running
 from perdure.temporal.runs import Runs
 from perdure.temporal.workers import identity
 from perdure.tools.agents import Agent
+from perdure.tools.delegating import with_delegates
 
 _ELSEWHERE: Final = ("TEMPORAL_", "ANTHROPIC_", "OPENAI_")  # where a developer's shell may lead, and with what keys
 _LOOK_AGAIN: Final = 0.02  # seconds
@@ -47,14 +48,15 @@ _playing = threading.Lock()
 
 @asynccontextmanager
 async def ground(agent: Agent, vendors: Mapping[str, str]) -> AsyncIterator[Runs]:
-    """The process's server with a worker for `agent` in this process, and nobody else on their task queue.
+    """The process's server with a worker for `agent` and those it hands work to, and nobody else on their task queue.
 
     `vendors`: the variables that say where models are. They are set, and all others that lead to a Temporal or a model
     are hidden, until the block ends. The environment belongs to the process: a second play waits for the first.
 
     Raises DevServerError when the server does not come up, RuntimeError outside the main thread.
     """
-    await asyncio.to_thread(warm, agent.protocols)
+    protocols = {each for served in with_delegates([agent]).values() for each in served.protocols}
+    await asyncio.to_thread(warm, protocols)
     worker = _home.load("worker")
     async with _alone():
         address = await _address()
@@ -67,7 +69,7 @@ async def ground(agent: Agent, vendors: Mapping[str, str]) -> AsyncIterator[Runs
                 ):
                     yield Runs(client, task_queue=queue)
             finally:
-                for protocol in agent.protocols:
+                for protocol in protocols:
                     await provider(protocol).close()
 
 

@@ -93,8 +93,9 @@ class History:
         *,
         at: datetime = _START,
         files: tuple[FileRef, ...] = (),
+        parent: str = "",
     ) -> None:
-        self.run_id, self.agent, self.task = run_id, agent, task
+        self.run_id, self.agent, self.task, self.parent = run_id, agent, task, parent
         self.now = at
         self.events: list[e.Event] = []
         self.requests: dict[str, Request] = {}
@@ -104,7 +105,7 @@ class History:
         self._since: list[Ref] = []
         self._turns: dict[int, tuple[str, tuple[AdmittedCall, ...]]] = {}
         start = Start(agent=agent, task=task, files=files)
-        self._add(e.RunStarted, run_id, "segment-1", "segment-1", start, "ann@desk", "perdure")
+        self._add(e.RunStarted, run_id, "segment-1", "segment-1", start, "ann@desk", "perdure", "", parent)
 
     @property
     def turn(self) -> int:
@@ -340,4 +341,5 @@ class History:
             outcome=self.outcome.model_copy(update={"answer": ""}) if self.outcome else None,
             segment_id="segment-1",
             paused=None if self.outcome else self.course.paused,
+            parent=self.parent,
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,9 @@ from perdure.core.runs import RunNotFoundError, RunRow
 from perdure.files import File
 from perdure.testing.script import Compute, Reply, Script
 from perdure.testing.server import Recorded, ScriptedModel
+from perdure.testing.team import cast
 from perdure.tools.agents import Agent
+from perdure.tools.delegating import with_delegates
 from perdure.traces.shape import Trace, TracedCall
 from perdure.traces.turns import trace
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.temporal.runs import Runs
 
 _LOOK_AGAIN: Final = 0.03  # seconds
+_MOST_LISTED: Final = 200  # runs, the newest
 _CANCELLED_WITHIN: Final = 5.0  # seconds, for the tools of a play that failed
 
 Answer: TypeAlias = "bool | Choice | tuple[bool | Choice, str]"
@@ -76,7 +79,7 @@ class Played:
 
 async def play(
     agent: Agent,
-    script: Script | Sequence[Reply | Compute] | Compute,
+    script: Script | Sequence[Reply | Compute] | Compute | Mapping[str, Sequence[Reply | Compute] | Compute],
     task: str,
     *,
     approve: Approve = None,
@@ -86,6 +89,9 @@ async def play(
     files: Sequence[File | str | Path] = (),
 ) -> Played:
     """Run `agent` on `task`, with `script` for its model, to the run's end.
+
+    An agent that hands work to others takes a script for each, by the agents' names. They are told apart by their
+    prompts.
 
     `approve` stands for the person who decides, by the name of `by`. True approves the calls that ask, False rejects
     them; both answer nothing else. A function of the request answers anything: with a bool, a Choice, or a pair of one
@@ -105,10 +111,11 @@ async def play(
     """
     from perdure.testing.ground import ground  # Temporal, which other users of this package need not load
 
-    with ScriptedModel(script) as model:
+    with ScriptedModel(cast(agent, script) if isinstance(script, Mapping) else script) as model:
         async with ground(agent, model.env()) as runs:
             run_id = (await runs.start(agent.name, task, files=files)).run_id
-            playing = _Playing(runs, model, run_id, approve, by, strict)
+            alone = len(with_delegates([agent])) == 1
+            playing = _Playing(runs, model, run_id, approve, by, strict, alone)
             outcome = await playing.to_its_end(within)
             traced = trace(await runs.events(run_id))
     calls = [call for turn in traced.turns for call in turn.calls]
@@ -126,6 +133,7 @@ class _Playing:
     approve: Approve
     by: str
     strict: bool
+    alone: bool  # it hands work to nobody
     decided: set[str] = field(default_factory=set)  # ids of requests
 
     async def to_its_end(self, within: float) -> Outcome:
@@ -143,11 +151,19 @@ class _Playing:
     async def _outcome(self) -> Outcome:
         while (row := await self.runs.find(self.run_id)).ended is None:
             self._refuse()  # first: what the model refuses makes the run wait as well
-            if new := [request for request in row.requests if request.id not in self.decided]:
-                await self._decide(new[0], row)  # one a look: it may have been the last that the run waited for
+            for each in [row] if self.alone else await self._team(row):
+                if new := [request for request in each.requests if request.id not in self.decided]:
+                    await self._decide(new[0], each)  # one a look: it may have been the last that the run waited for
             await asyncio.sleep(_LOOK_AGAIN)
         self._refuse()
         return await self.runs.result(self.run_id)
+
+    async def _team(self, row: RunRow) -> Sequence[RunRow]:
+        """The run, and those that work for it, or for one of these."""
+        team, others = [row], list(await self.runs.list(limit=_MOST_LISTED))
+        for one in team:
+            team += [each for each in others if each.parent == one.run_id]
+        return team
 
     def _refuse(self) -> None:
         if self.strict and (violations := self.model.violations):
@@ -168,7 +184,7 @@ class _Playing:
             result=words if worded else "",
         )
         with suppress(RunNotFoundError):  # it ended meanwhile
-            await self.runs.decide(self.run_id, decision)
+            await self.runs.decide(row.run_id, decision)
 
     def _answer(self, request: Request, row: RunRow) -> tuple[Choice, str]:
         if callable(self.approve):

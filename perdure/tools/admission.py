@@ -18,6 +18,7 @@ from perdure.core.digests import of_bytes
 from perdure.tools import conditions
 from perdure.tools.builtin import question_of
 from perdure.tools.declare import Tool
+from perdure.tools.delegating import delegate_of
 from perdure.tools.parameters import ArgumentsError
 
 MOST_ADVICE: Final = 2_000  # characters
@@ -51,8 +52,7 @@ def admit(
         return _refused(tool, index, id, name, given, _wrong(tool, error))
     verdict, reason = judge(tool, keywords)
     call = _call(tool, index, id, name, text, verdict, reason)
-    question = question_of(tool, keywords)
-    return call.model_copy(update={"question": question}) if question else call
+    return call.model_copy(update={"question": question_of(tool, keywords), "delegate": delegate_of(tool, keywords)})
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Verdict, str]:

@@ -15,6 +15,7 @@ from perdure.tools.budget import Budget as Budget
 from perdure.tools.builtin import ask_operator, calculator, clock
 from perdure.tools.critics import Critic
 from perdure.tools.declare import Tool, tool, where
+from perdure.tools.delegating import delegating
 from perdure.tools.models import AgentError, Effort, Model
 from perdure.tools.parameters import ToolDeclarationError
 from perdure.tools.prices import Prices
@@ -50,7 +51,7 @@ class Agent:
         model: "anthropic:NAME", "openai:NAME" (Responses) or "openai-chat:NAME" (and compatible servers); for a model
             that cannot call tools, the same behind "text+".
         instructions: the author's part of the system prompt.
-        tools: declared tools, or plain functions (taken with the cautious defaults).
+        tools: declared tools, plain functions (taken with the cautious defaults), or other agents' `as_tool`.
         budget: what a run may spend.
         settings: what else the provider takes, by its own names: {"max_tokens": 4096}.
         preamble: replaces the instructions that perdure puts first; "" leaves them out.
@@ -103,6 +104,22 @@ class Agent:
             raise AgentError(f"agent {self.name!r}: compact_at={self.compact_at!r}: give a number of tokens.")
         object.__setattr__(self, "tools", _declared(self.name, self.tools))
         object.__setattr__(self, "form", _form(self.name, self.answer))
+
+    def as_tool(self, description: str, *, name: str | None = None, ask: bool | str | None = None) -> Tool:
+        """This agent as a tool of another one, who gives it a task and is told its answer.
+
+        Each call is a run of its own: with this agent's model, tools and budget, at most its share of what is left of
+        the other's. What it does to the world is gated there, as in any run.
+
+        Args:
+            description: what it does, and what to give it: all that the other agent knows of it.
+            name: instead of the agent's.
+            ask: whether a person is asked before work is handed to it. Not, unless said.
+
+        Raises:
+            AgentError, ToolDeclarationError: it is not described, or no vendor takes the name.
+        """
+        return delegating(self, description, name=name, ask=ask)
 
     def prices_of(self, protocol: str, model: str) -> Prices | None:
         """What the author says that a model costs. `model`: the vendor's own name; in text mode it costs the same."""

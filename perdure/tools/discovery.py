@@ -17,6 +17,8 @@ from types import ModuleType
 from typing import Final
 
 from perdure.tools.agents import Agent
+from perdure.tools.delegating import with_delegates
+from perdure.tools.models import AgentError
 
 VARIABLE: Final = "PERDURE_AGENTS"
 GROUP: Final = "perdure.agents"
@@ -28,7 +30,7 @@ class AgentLoadError(Exception):
 
 
 def load(specs: Sequence[str] = ()) -> dict[str, Agent]:
-    """The agents that `specs` name, by name.
+    """The agents that `specs` name, and those that they hand work to, by name.
 
     Args:
         specs: "path/to/file.py", "package.module", "module:attribute" or "file.py:attribute". Without any: those in
@@ -48,7 +50,10 @@ def load(specs: Sequence[str] = ()) -> dict[str, Agent]:
             _add(found, _offered(point), f"the entry point {point.value!r}")
     if not found:
         raise AgentLoadError(f"no agents. Name a file or module that declares one, or set {VARIABLE}.")
-    return {name: agent for name, (agent, _) in found.items()}
+    try:
+        return with_delegates(agent for agent, _ in found.values())
+    except AgentError as error:
+        raise AgentLoadError(str(error)) from None
 
 
 def separated(text: str) -> list[str]:

@@ -93,6 +93,11 @@ async def invoke(tool: Tool, arguments: str, ctx: ToolContext, keep: Keeping | N
     return _said(tool, outcome.error, last=cancelled or ctx.attempt >= tool.attempts, cancelled=cancelled)
 
 
+async def observed(text: str, most: int, keep: Keeping | None = None) -> Observation:
+    """A text that is a call's result, though no tool returned it, as the observation that it would have been."""
+    return await _observed(returned(text, None), most, keep)
+
+
 async def _observed(outcome: Returned, most: int, keep: Keeping | None) -> Observation:
     text = await _within_limit(outcome.text, most, keep.text if keep else None)
     whole = "" if fits(outcome.text, most) else of_bytes(visible(outcome.text))[:32]

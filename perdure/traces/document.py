@@ -39,7 +39,7 @@ def answer(trace: Trace) -> Any:
 
 
 def row(found: RunRow) -> dict[str, Any]:
-    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id, paused`.
+    """One run of a list: `run_id, agent, state, started, ended, requests, outcome, segment_id, paused, parent`.
 
     The outcome is without its answer: lists are not told that, `show` is.
     """
@@ -54,6 +54,7 @@ def request(trace: Trace, asked: Asked) -> dict[str, Any]:
     return {
         "run_id": trace.run_id,
         "agent": trace.agent,
+        "parent": trace.parent,
         "task": trace.task,
         "claims": plain(trace.claims(asked.request)),
         "call": plain(trace.call(asked.request)),

@@ -30,6 +30,7 @@ class RunStarted(Event):
     by: str  # the client's own word for itself
     task_queue: str = ""
     continues: str = ""  # the segment before
+    parent: str = ""  # the run that it works for
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,22 @@ class ActivityFailed(Event):
     activity_id: str
     kind: str
     message: str
+
+
+@dataclass(frozen=True)
+class WorkHanded(Event):
+    """A call was handed to another run, which has begun."""
+
+    run_id: str
+    segment_id: str
+
+
+@dataclass(frozen=True)
+class WorkReturned(Event):
+    """The run that a call was handed to has ended. `status` is Temporal's."""
+
+    run_id: str
+    status: str
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,9 @@ class Narration:
             case e.ActivityFailed():
                 words = f"{self._name(event.activity_id)}: {text.reason(f'{event.kind}: {event.message}', self._limit)}"
                 yield from self._said(event, "lost", words, "bad", "bad")
+            case e.WorkHanded():
+                words = f"run {inert.line(event.run_id)}. What it waits for: perdure inbox"
+                yield from self._said(event, "by", words)
             case e.StandingChanged():
                 yield from self._standing(event)
             case e.DecisionReceived(decision=decision) if self._is_first(decision):

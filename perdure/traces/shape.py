@@ -18,6 +18,7 @@ from perdure.core.contracts import (
     Request,
     RequestKind,
     RunState,
+    Spent,
     Steer,
     Steered,
     Stop,
@@ -124,6 +125,8 @@ class TracedCall:
     key: str = ""  # the idempotency key that the tool was given, once it was sent
     files: tuple[FileRef, ...] = ()  # that the tool returned, as the model saw them
     choices: tuple[str, ...] = ()  # of a question
+    by: str = ""  # the run that it was handed to
+    spent: Spent | None = None  # by that, once it has ended
 
     @property
     def attempts(self) -> int:
@@ -212,7 +215,11 @@ class Retried:
 
 @dataclass(frozen=True)
 class Trace:
-    """A run, whole. `waiting` is what waits for a person now; `unsupported` the answer's figures nothing observed."""
+    """A run, whole. `waiting` is what waits for a person now; `unsupported` the answer's figures nothing observed.
+
+    `usage` is of its own turns. `cost` is all that counts against its budget: also what runs took that it handed work
+    to, whose tokens are `handed`.
+    """
 
     run_id: str
     segment_id: str
@@ -246,6 +253,8 @@ class Trace:
     limits: Limits | None = None  # what the run may spend besides turns; None: the record is older than that
     cost: Decimal | None = None  # US dollars, of all replies; None where nobody knows that of one
     compactions: tuple[Compaction, ...] = ()
+    parent: str = ""  # the run that it works for
+    handed: Usage | None = None  # tokens of the runs that it handed work to; None: it handed on none
 
     @property
     def saw_files(self) -> bool:

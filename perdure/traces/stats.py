@@ -85,6 +85,7 @@ class AgentStats:
     """An agent's runs. Spreads are over the `ended` ones; seconds and US dollars.
 
     `waited` is for people, several requests at a time counted once; `took` is from start to end, waiting and all.
+    Tokens and money are of the runs' own turns: what was handed to other runs is counted with their agents.
     `money` is at list prices or the author's, over those runs whose every turn has one; `unpriced` are the models of
     the others, and in how many runs. `retries` are attempts at asking the model beyond the first of each. `budget` is
     what the newest run may take, in turns, and `limits` the rest of it; `suggested` are fields of a Budget by the
@@ -220,20 +221,30 @@ def _suggested(ended: Sequence[Trace]) -> Mapping[str, int | str]:
     """
     answered = [each for each in ended if each.state is RunState.ANSWERED]
     turns = spread(len(each.turns) for each in answered)
-    tokens = spread(each.usage.input + each.usage.output for each in answered)
-    worked = spread(
-        (each.ended or each.last).timestamp() - each.started.timestamp() - waited(each) for each in answered
-    )
+    tokens = spread(_counted_tokens(each) for each in answered)
+    worked = spread(map(_worked, answered))
     if not (turns and tokens and worked):
         return {}
     fields: dict[str, int | str] = {"turns": ceil(turns.p95 * _ROOM)}
     if tokens.p95:
         fields["tokens"] = int(_rounded_up(Decimal(tokens.p95) * _ROOM))
-    costs = [money for money, _ in map(cost, answered)]
+    costs = [each.cost if each.handed else cost(each)[0] for each in answered]
     money = spread(each for each in costs if each is not None)
     if money and money.p95 and None not in costs:
         fields["money"] = f"{_rounded_up(money.p95 * _ROOM):f}"
     return fields | {"time": max(int(_rounded_up(Decimal(worked.p95) * _ROOM)), _LEAST_TIME)}
+
+
+def _counted_tokens(trace: Trace) -> int:
+    """What counts against a budget: also the tokens of runs that it handed work to, which have figures of their own."""
+    return sum(each.input + each.output for each in (trace.usage, trace.handed) if each)
+
+
+def _worked(trace: Trace) -> float:
+    """Seconds of thinking and acting: as recorded, or in older records, what is left without the waiting."""
+    if trace.outcome and trace.outcome.seconds:
+        return trace.outcome.seconds
+    return (trace.ended or trace.last).timestamp() - trace.started.timestamp() - waited(trace)
 
 
 def _rounded_up(figure: Decimal) -> Decimal:

@@ -113,6 +113,8 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
         yield from field("model", f"{inert.line(trace.model)} ({inert.line(trace.protocol)})")
     if trace.tools is not None:
         yield from field("tools", f"{inert.line(', '.join(trace.tools)) or 'none'}: no others were given to this run")
+    if trace.parent:
+        yield from field("for", f"run {inert.line(trace.parent)}")
     yield from field("started", f"{view.stamp(trace.started)} by {inert.line(trace.by)}")
     if trace.ended:
         took = clock.lasted((trace.ended - trace.started).total_seconds())
@@ -120,7 +122,10 @@ def heading(trace: Trace, view: View) -> Iterator[Line]:
     budget = f" of {trace.budget}" if trace.budget is not None else ""
     more = ", its budget extended" if trace.extended else ""
     taken = trace.turns_gone + sum(turn.stop is not None for turn in trace.turns)
-    yield from field("used", f"{taken}{budget} turns{more}; {spent(trace.usage, trace.cost)}")
+    total = trace.usage + trace.handed if trace.handed else trace.usage
+    yield from field("used", f"{taken}{budget} turns{more}; {spent(total, trace.cost)}")
+    if trace.handed:
+        yield from field("", f"of that, {tokens(trace.handed)} by the runs that it handed work to", "dim")
     if trace.limits and trace.budget is not None and trace.limits != Limits():
         yield from field("budget", limits(trace.budget, trace.limits))
     if trace.turns_gone:
@@ -244,6 +249,8 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
         yield from field("", f"the model called it {inert.line(call.asked_name)}", "dim")
     if call.verdict == "ask":
         yield from field("asks", inert.line(call.reason), "ask")
+    if call.by:
+        yield from field("by", f"run {inert.line(call.by)}")
     in_doubt = call.state == "unknown" or any(each.request.kind is RequestKind.UNKNOWN for each in call.asked)
     if len(call.executions) > 1 and not in_doubt:
         yield from field("sent", ", ".join(inert.line(each.activity_id) for each in call.executions), "warn")
@@ -390,7 +397,9 @@ def request(trace: Trace, asked: Asked, view: View, *, commands: bool = True, he
         (Span(inert.line(wanted.id), "title"), Span(f"  {wanted.kind.value}  ", "ask"), Span(titled(wanted.title)))
     )
     if heading:
-        yield from field("run", f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}")
+        works_for = f", for run {inert.line(trace.parent)}" if trace.parent else ""
+        run = f"{inert.line(trace.run_id)} ({inert.line(trace.agent)}), turn {wanted.turn}{works_for}"
+        yield from field("run", run)
         yield from field("goal", inert.block(trace.task, view.limit))
         yield from _files(trace.files)
         for part in trace.claims(wanted):

@@ -40,12 +40,14 @@ from perdure.core.contracts import (
     Ref,
     RunState,
     RunTool,
+    Spent,
     Standing,
     State,
     Stop,
     Usage,
     Verdict,
 )
+from perdure.core.digests import delegated_id
 from perdure.core.messages import thoughts
 from perdure.traces import asking
 from perdure.traces import events as e
@@ -99,6 +101,8 @@ class _Index:
         self.standing = next((ev.standing for ev in reversed(events) if isinstance(ev, e.StandingChanged)), Standing())
         self.sent = {**self._inputs(RUN_TOOL, RunTool), **self._inputs(PROBE_TOOL, RunTool)}
         self.ended = next((ev for ev in events if isinstance(ev, e.RunEnded) and ev.status != "continued"), None)
+        self.handed = {ev.run_id for ev in events if isinstance(ev, e.WorkHanded)}
+        self.away = self.handed - {ev.run_id for ev in events if isinstance(ev, e.WorkReturned)}
         self.asked = asking.asked(events, self._checks())
         self.spoken = asking.spoken(events, self._checked_words(), self.asks.values())
         self.asked_at = _grouped(self.asked, lambda each: (each.request.turn, each.request.call))
@@ -223,7 +227,20 @@ class _Index:
             executions=self._all(ids),
             key=self.sent[ids[-1]].key if ids else "",
             choices=call.question.choices if call.question else (),
+            by=self._by(turn, call),
+            spent=self._spent(ids),
         )
+
+    def _by(self, turn: int, call: AdmittedCall) -> str:
+        """The run that a call was handed to."""
+        if call.delegate is None:
+            return ""
+        run_id = delegated_id(call.delegate.agent, self.started.run_id, turn, call.index)
+        return run_id if run_id in self.handed else ""
+
+    def _spent(self, ids: Sequence[str]) -> Spent | None:
+        found = (read(Observation, self.results.get(id)) for id in reversed(ids))
+        return next((seen.spent for seen in found if seen and seen.spent), None)
 
     def _end_of(
         self, place: _Place, call: AdmittedCall, asked: tuple[Asked, ...], ids: tuple[str, ...]
@@ -247,7 +264,7 @@ class _Index:
             return ("ok" if seen and seen.ending is Ending.OK else "error"), seen.text if seen else None
         if any(each.until is None for each in asked):
             return "waiting", None
-        if ids and self._last(ids[-1]).ended is None and not self.ended:
+        if not self.ended and (self._by(place[0], call) in self.away or (ids and self._last(ids[-1]).ended is None)):
             return "running", None
         if ruled in _RULED:
             words = next(each.settled for each in reversed(asked) if each.settled)
@@ -265,13 +282,19 @@ class _Index:
 
     def trace(self) -> Trace:
         turns, opening, compactions = self.turns(), self._opening(), self._compactions()
-        outcome = self._outcome()
+        usage = sum(
+            (each.usage for each in (*turns, *(turn.critique for turn in turns), *compactions) if each),
+            self.before.usage,
+        )
+        outcome = self._outcome(turns, compactions, usage)
         cancel = next((event for event in self.events if isinstance(event, e.CancelRequested)), None)
         cancelling = Cancelling(cancel.at, cancel.by, cancel.reason) if cancel else None
-        observed = [call.observation for turn in turns for call in turn.calls if call.observation]
+        calls = [call for turn in turns for call in turn.calls]
+        spent = [call.spent.usage for call in calls if call.spent]
+        observed = [call.observation for call in calls if call.observation]
         answer = outcome.answer if outcome else ""
         files = self.started.start.files
-        saw_files = bool(files) or any(call.files for turn in turns for call in turn.calls)
+        saw_files = bool(files) or any(call.files for call in calls)
         structured = bool(opening and opening.answer is not None and turns and turns[-1].stop is Stop.ANSWER and answer)
         claimed = values_alone(answer) if structured else answer
         return Trace(
@@ -287,10 +310,7 @@ class _Index:
             protocol=opening.protocol if opening else "",
             model=opening.model if opening else "",
             budget=opening.turns if opening else None,
-            usage=sum(
-                (each.usage for each in (*turns, *(turn.critique for turn in turns), *compactions) if each),
-                self.before.usage,
-            ),
+            usage=usage,
             turns=turns,
             asked=tuple(asked for asked in self.asked if not any(asked.request.turn == turn.number for turn in turns)),
             waiting=tuple(asked for asked in self.asked if asked.until is None),
@@ -312,6 +332,8 @@ class _Index:
             if opening and opening.limits
             else None,
             compactions=compactions,
+            parent=self.started.parent,
+            handed=sum(spent[1:], spent[0]) if spent else None,
         )
 
     def _compactions(self) -> tuple[Compaction, ...]:
@@ -326,7 +348,7 @@ class _Index:
         first = (read(RecordedTurn, self.results.get(id)) for id, asked in self.asks.items() if not asked.previous)
         return next((turn.opening for turn in first if turn and turn.opening), None)
 
-    def _outcome(self) -> Outcome | None:
+    def _outcome(self, turns: Sequence[TracedTurn], compactions: Sequence[Compaction], usage: Usage) -> Outcome | None:
         end = self.ended
         if end is None:
             return None
@@ -336,7 +358,9 @@ class _Index:
         state = RunState.CANCELLED if end.status == "cancelled" else RunState.FAILED
         told = ": ".join(part for part in (end.failure_type, end.failure) if part)
         reason = told if end.status == "failed" and told else f"{end.status.replace('_', ' ')}{told and f': {told}'}"
-        return Outcome(state=state, reason=reason, turns=len(self.turn_of))
+        usage = sum((call.spent.usage for turn in turns for call in turn.calls if call.spent), usage)
+        cost = _sum(turns, compactions, self.before)
+        return Outcome(state=state, reason=reason, turns=len(self.turn_of), usage=usage, cost=cost)
 
     def _standing_state(self, cancelling: Cancelling | None) -> RunState:
         if cancelling:
@@ -345,7 +369,7 @@ class _Index:
             return RunState.PAUSED
         if any(asked.until is None for asked in self.asked):
             return RunState.WAITING
-        acting = any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
+        acting = self.away or any(self._last(id).ended is None for id in self._of(RUN_TOOL, PROBE_TOOL))
         return RunState.ACTING if acting else RunState.THINKING
 
     def _suspensions(self) -> tuple[Suspension, ...]:
@@ -374,6 +398,7 @@ def _sum(turns: Sequence[TracedTurn], compactions: Iterable[Compaction], before:
     costs = [turn.cost for turn in turns if turn.stop]
     costs += [each.cost for each in compactions]
     costs += [turn.critique.cost for turn in turns if turn.critique and turn.critique.protocol]
+    costs += [call.spent.cost for turn in turns for call in turn.calls if call.spent]
     if before.unpriced or None in costs:
         return None
     return sum(filter(None, costs), before.cost)

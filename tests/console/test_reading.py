@@ -257,3 +257,17 @@ def test_a_list_is_not_told_answers_and_show_is(console: Console) -> None:
     assert "answer" not in row["outcome"]
     told = json.loads(console("show", "leave-17", "-o", "json").stdout)
     assert told["answer"] == told["outcome"]["answer"] == "Booked as LV-1042."
+
+
+def test_for_which_run_a_run_works_is_told_wherever_it_is_shown(console: Console) -> None:
+    history = History("payroll-7", agent="payroll", task="Pay ann.", parent="plan-1")
+    history.open()
+    history.think("10 is due.", calls=[call("pay", {"amount": 10}, ask="it acts", effect=Effect.ONCE)])
+    history.ask(call=0, reason="it acts")
+    console.world.port = InMemoryRuns([history])
+    assert "for plan-1; approval pay" in console("list").stdout
+    assert "payroll-7 (payroll), turn 1, for run plan-1" in console("inbox").stdout
+    for verb in ("show", "trace"):
+        assert "  for      run plan-1\n" in console(verb, "payroll-7").stdout
+    for words in (("list",), ("inbox",), ("show", "payroll-7"), ("trace", "payroll-7")):
+        assert json.loads(console(*words, "-o", "jsonl").stdout)["parent"] == "plan-1"

@@ -317,3 +317,16 @@ def test_a_paragraph_of_help_is_wrapped_by_the_terminal_and_an_example_is_not(co
     lines = [line.strip() for line in console("retry", "--help").stdout.splitlines()]
     assert "perdure retry order-17 --reason 'the key is renewed'" in lines
     assert "again, idempotent calls with the same" not in lines  # as the docstring is wrapped
+
+
+def test_a_tool_that_is_another_agent_is_listed_as_one(console: Console, tmp_path: Path) -> None:
+    more = 'lead = Agent("lead", model=desk.model, instructions="You lead.", tools=[desk.as_tool("Refunds orders.")])'
+    (tmp_path / "lead.py").write_text(f"{AGENT}\n{more}\n")
+    done = console("agents", f"{tmp_path / 'lead.py'}:lead")
+    assert "  refunds             agent refunds, never asks  Refunds orders." in done.stdout
+    assert "refunds  anthropic:claude-opus-5-5" in done.stdout
+    [lead, _] = [
+        json.loads(each)
+        for each in console("agents", str(tmp_path / "lead.py") + ":lead", "-o", "jsonl").stdout.splitlines()
+    ]
+    assert lead["policy"] == {"refunds": {"effect": "read", "asks": "never asks", "agent": "refunds"}}

@@ -1,4 +1,7 @@
-"""python tests/replay/record.py VERSION: every shape of run, once, on a server of its own; the histories are kept."""
+"""python tests/replay/record.py VERSION [SHAPE ...]: every shape of run, or these, once, on a server of its own.
+
+The histories are kept.
+"""
 
 import asyncio
 import json
@@ -8,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 import worker
-from perdure import Agent, Budget, Runs, ToolContext, tool
-from perdure.core.contracts import Choice, Decision, Request
+from perdure import Agent, Budget, Runs, Tool, ToolContext, tool
+from perdure.core.contracts import Choice, Decision, Request, RunState
 from perdure.temporal.connect import connect
 from perdure.temporal.embedded import DevServer
 from perdure.testing import Script, ScriptedModel, blank, call, refuse, say, think
@@ -35,6 +38,11 @@ async def post() -> str:
     raise ConnectionResetError("no answer")
 
 
+helper = Agent("helper", model="anthropic:helper", instructions="You help.", tools=[look, pay])
+HELPER = Script(
+    lambda seen: [call("pay", to="ann"), say("paid")][seen.turn] if "pay" in seen.task else say("helped"),
+    model="helper",
+)
 LOOKS = [think("Both are needed."), call("look", at="a"), call("look", at="b")]
 SHAPES = {  # final or present state, and what is special about it
     "answered-parallel": ([LOOKS, say("seen both")], ()),
@@ -51,6 +59,9 @@ SHAPES = {  # final or present state, and what is special about it
     "answered-in-text": (["Action: look[a]\nObservation: b", "what?", "Final Answer: seen a"], ()),
     "limited-in-text": (["what?", "hm", "so?"], ()),
     "failed-by-stop": ([call("look", at="a")], (Choice.STOP,)),
+    "answered-with-help": ([[call("helper", task="help"), call("look", at="a")], say("helped")], ()),
+    "answered-with-approved-help": ([call("helper", task="pay ann"), say("paid")], (Choice.APPROVE,)),
+    "cancelled-while-helped": ([[call("helper", task="pay ann"), call("look", at="a")]], None),
     "waiting-at-the-gate": ([[call("look", at="a"), call("pay", to="ann")]], ()),
 }
 
@@ -58,9 +69,9 @@ SHAPES = {  # final or present state, and what is special about it
 async def recorded(runs: Runs, shape: str, decisions: tuple[Choice, ...] | None) -> str:
     started = await runs.start(shape, "do it", run_id=shape)
     for choice in decisions or ():
-        request = await waiting(runs, started.run_id)
+        run_id, request = await waiting(runs, started.run_id)
         decision = Decision(id=f"{shape}-{choice}", request=request.id, choice=choice, by="ann", digest=request.digest)
-        await runs.decide(started.run_id, decision)
+        await runs.decide(run_id, decision)
     if decisions is None:
         await waiting(runs, started.run_id)
         await runs.cancel(started.run_id, reason="enough")
@@ -72,16 +83,24 @@ async def recorded(runs: Runs, shape: str, decisions: tuple[Choice, ...] | None)
     return await runs.history_json(started.run_id)
 
 
-async def waiting(runs: Runs, run_id: str) -> Request:
-    while not (requests := (await runs.find(run_id)).requests):
+async def waiting(runs: Runs, run_id: str) -> tuple[str, Request]:
+    """What the run waits for, or one that works for it."""
+    while True:
+        for row in [await runs.find(run_id), *await runs.list(state=RunState.WAITING)]:
+            if row.requests and run_id in (row.run_id, row.parent):
+                return row.run_id, row.requests[0]
         await asyncio.sleep(0.05)
-    return requests[0]
 
 
 def model_of(shape: str) -> str:
     if shape.endswith("-at-a-rate"):
         return f"openai:{shape}"
     return f"text+anthropic:{shape}" if shape.endswith("-in-text") else f"anthropic:{shape}"
+
+
+def tools_of(shape: str) -> list[Tool]:
+    helping = [helper.as_tool("Helps.")] if shape.endswith(("-help", "-helped")) else []
+    return [look, pay, post, *helping]
 
 
 def without_traces(history: str) -> str:
@@ -91,25 +110,26 @@ def without_traces(history: str) -> str:
     )
 
 
-async def main(version: str) -> None:
+async def main(version: str, *wanted: str) -> None:
     folder = HERE / "histories" / version
     folder.mkdir(parents=True, exist_ok=True)
     agents = {
-        name: Agent(name, model=model_of(name), instructions="", tools=[look, pay, post], budget=Budget(turns=3))
+        name: Agent(name, model=model_of(name), instructions="", tools=tools_of(name), budget=Budget(turns=3))
         for name in SHAPES
     }
-    scripts = [Script(turns, model=name) for name, (turns, _) in SHAPES.items()]
+    scripts = [HELPER, *(Script(turns, model=name) for name, (turns, _) in SHAPES.items())]
     with tempfile.TemporaryDirectory() as state, ScriptedModel(*scripts, strict_models=True) as model:
         os.environ.update(model.env())
         async with DevServer(Path(state), fast=True, ui=False) as server:
             os.environ["TEMPORAL_ADDRESS"] = server.address
             client = await connect()
             async with worker.build(client, agents, key=b"k" * 32, rates={"openai": 500.0}):
-                for name, (_, decisions) in SHAPES.items():
+                for name in wanted or SHAPES:
+                    _, decisions = SHAPES[name]
                     history = await recorded(Runs(client), name, decisions)
                     (folder / f"{name}.json").write_text(without_traces(history) + "\n")
                     print(name, len(history))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -112,7 +112,8 @@ async def test_the_same_calls_come_out_with_the_same_bytes_and_the_same_decision
     assert shown(again.trace) == shown(before)
     assert [state for *_, state in shown(before)] == ["ok", "ok", "refused", "refused", "ok", "rejected", "ok"]
     assert again.trace.task == before.task
-    assert again.outcome == (before.outcome and before.outcome.model_copy(update={"usage": again.outcome.usage}))
+    taken = {"usage": again.outcome.usage, "seconds": again.outcome.seconds}
+    assert again.outcome == (before.outcome and before.outcome.model_copy(update=taken))
     assert [call.observation for call in again.calls] == [
         call.observation for turn in before.turns for call in turn.calls
     ]

@@ -313,3 +313,52 @@ def test_a_session_ends_with_its_own_exit_code(
 def test_nothing_that_only_speaks_to_the_model_loads_temporal() -> None:
     look = "import sys, perdure.testing.fixtures; print('temporalio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "False"
+
+
+# --- several agents ---------------------------------------------------------------------------------------------------
+
+
+def pair(model: str = MODELS[0]) -> Agent:
+    clerk = Agent("clerk", model=model, instructions="You are the clerk.", tools=[book_leave])
+    tools = [clerk.as_tool("Books leave. Give it who and how long.")]
+    return Agent("planner", model=model, instructions="You plan.", tools=tools)
+
+
+TEAM = {
+    "planner": [call("clerk", task="Book 3 days for ann"), lambda seen: say(f"Done: {seen.observations[-1]}")],
+    "clerk": [call("book_leave", employee="ann", days=3), lambda seen: say(seen.observations[-1])],
+}
+
+
+@pytest.mark.parametrize("model", [*MODELS, "text+openai-chat:llama3:8b"])
+async def test_each_agent_plays_its_own_script_and_what_asks_is_decided_in_both(model: str) -> None:
+    script: Any = TEAM
+    if model.startswith("text+"):
+        script = {
+            "planner": ['Action: clerk["Book 3 days for ann"]', lambda seen: f"Final Answer: {seen.observations[-1]}"],
+            "clerk": ['Action: book_leave("ann", 3)', lambda seen: f"Final Answer: {seen.observations[-1]}"],
+        }
+    played = await play(pair(model), script, "Book it", approve=True)
+    assert played.outcome.answer.endswith(BOOKED)
+    [handed] = played.calls
+    assert (handed.state, handed.observation, handed.by.startswith("clerk-")) == ("ok", BOOKED, True)
+
+
+async def test_a_function_of_what_is_seen_can_play_them_all() -> None:
+    def script(seen: Any) -> Any:
+        if "book_leave" in seen.tools:
+            return TEAM["clerk"][seen.turn] if seen.turn == 0 else say("booked")
+        return TEAM["planner"][0] if seen.turn == 0 else say("done")
+
+    played = await play(pair(), script, "Book it", approve=True)
+    assert played.observations == ["booked"]
+
+
+async def test_what_waits_in_the_other_run_and_nobody_decides_fails_the_test() -> None:
+    with pytest.raises(UnexpectedWaitError, match="book_leave"):
+        await play(pair(), TEAM, "Book it")
+
+
+async def test_each_agent_needs_a_script() -> None:
+    with pytest.raises(ScriptError, match="give one for each of clerk, planner"):
+        await play(pair(), {"planner": ["hello"]}, "Book it")

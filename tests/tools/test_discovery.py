@@ -144,3 +144,26 @@ def test_no_agents_at_all_says_how_to_name_some(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("PERDURE_AGENTS", raising=False)
     with pytest.raises(AgentLoadError, match="PERDURE_AGENTS"):
         load()
+
+
+_TEAM = """
+from perdure import Agent
+clerk = Agent("clerk", model="anthropic:claude-opus-5-5", instructions="You write.")
+helper = Agent("payroll", model="anthropic:claude-opus-5-5", instructions="You pay.", tools=[clerk.as_tool("Writes.")])
+def team():
+    return [helper.as_tool("Pays."), clerk.as_tool("Writes.", name="writer")]
+planner = Agent("planner", model="anthropic:claude-opus-5-5", instructions="You plan.", tools=team())
+"""
+
+
+def test_agents_that_others_hand_work_to_come_along(tmp_path: Path) -> None:
+    (tmp_path / "team.py").write_text(_TEAM)
+    assert list(load([f"{tmp_path / 'team.py'}:planner"])) == ["planner", "payroll", "clerk"]
+
+
+def test_two_agents_of_one_name_are_refused_also_behind_a_tool(tmp_path: Path) -> None:
+    again = 'other = Agent("clerk", model="anthropic:claude-opus-5-5", instructions="Another.")\n'
+    lead = 'lead = Agent("lead", model=other.model, instructions="You lead.", tools=[planner.as_tool("Plans."), '
+    (tmp_path / "twice.py").write_text(f'{_TEAM}{again}{lead}other.as_tool("Writes.")])\n')
+    with pytest.raises(AgentLoadError, match="two agents are named 'clerk'"):
+        load([f"{tmp_path / 'twice.py'}:lead"])

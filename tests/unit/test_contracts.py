@@ -42,6 +42,7 @@ def test_the_workflow_reads_a_part_of_what_each_activity_records():
 
 def test_every_call_function_speaks_of_one_activity():
     functions = {name: f for name, f in vars(calls).items() if inspect.iscoroutinefunction(f) and name[0] != "_"}
+    assert get_type_hints(functions.pop("run_agent")) == {"start": c.Start, "run_id": str, "return": c.Delegated}
     assert functions.keys() == READ.keys()
     for name, function in functions.items():
         assert get_type_hints(function)["return"] is READ[name][1]

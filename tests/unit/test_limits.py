@@ -19,7 +19,7 @@ from perdure.core.contracts import (
     Turn,
     Usage,
 )
-from perdure.core.limits import dollars, extended, finishing, with_cost
+from perdure.core.limits import dollars, extended, finishing, in_force, may_ask, share, spent, with_cost
 from perdure.core.loop import next_step, with_context, with_time, with_turn
 from perdure.core.steps import AskForMore, Finish, Hold, Think
 
@@ -162,3 +162,33 @@ def test_a_state_with_all_of_it_survives_a_pass_through_json():
 )
 def test_dollars_show_cents_or_two_digits_that_say_something(amount, shown):
     assert dollars(Decimal(amount)) == shown
+
+
+def test_what_is_left_is_shared_among_those_that_work_and_turns_are_not():
+    state = with_time(after(opened(turns=5, tokens=10_000, money="1", seconds=60)), 20)
+    assert share(state, 2) == Limits(tokens=4_500, money=Decimal("0.375"), seconds=20)
+    assert share(after(opened()), 2) == Limits()
+
+
+def test_nothing_is_shared_where_one_limit_is_reached():
+    assert share(after(opened(tokens=1_000, money="10")), 1) is None
+
+
+def test_of_a_runs_own_limit_and_its_share_the_smaller_one_counts():
+    state = opened(turns=9, tokens=5_000, money="0.10").model_copy(
+        update={"share": Limits(tokens=2_000, money=Decimal(1), seconds=30)}
+    )
+    assert in_force(state) == Limits(turns=9, tokens=2_000, money=Decimal("0.10"), seconds=30)
+    state = after(after(state))
+    assert spent(state) == (
+        "the budget of 2,000 tokens, its share of its parent's, is spent (2,000 used); "
+        "the budget of $0.10 is spent ($0.50 used)"
+    )
+
+
+def test_nobody_is_asked_for_more_of_a_share():
+    own = after(after(opened(tokens=2_000, ask=True)))
+    assert may_ask(own)
+    assert not may_ask(own.model_copy(update={"share": Limits(tokens=2_000)}))
+    assert may_ask(own.model_copy(update={"share": Limits(tokens=3_000)}))
+    assert spent(extended(own).model_copy(update={"share": Limits(tokens=2_000)}))

@@ -23,3 +23,10 @@ def test_it_goes_on_from_where_the_segment_before_left_off():
     watch = Stopwatch(30, NOON, waiting=True)
     assert watch.read(at(60), waiting=False) == 30
     assert watch.read(at(61), waiting=False) == 90
+
+
+def test_what_another_run_worked_meanwhile_is_added():
+    watch = Stopwatch(0, NOON, waiting=False)
+    watch.read(at(1), waiting=True)
+    watch.add(90)
+    assert watch.read(at(50), waiting=False) == 150

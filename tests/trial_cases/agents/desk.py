@@ -97,10 +97,16 @@ def transfer(ctx: ToolContext) -> str:
     return "transferred"
 
 
+payroll = Agent(
+    f"{os.environ.get('DESK_NAME', 'desk')}-payroll",
+    model=MODELS[os.environ.get("DESK_PROTOCOL", "anthropic")],
+    instructions="You are payroll.",
+    tools=[pay],
+)
 desk = Agent(
     os.environ.get("DESK_NAME", "desk"),
     model=MODELS[os.environ.get("DESK_PROTOCOL", "anthropic")],
     instructions="You are tested.",
-    tools=[slow_read, diag, send, pay_once, pay, starve, transfer],
+    tools=[slow_read, diag, send, pay_once, pay, starve, transfer, payroll.as_tool("Pays.", name="payroll")],
     budget=Budget(turns=12),
 )
