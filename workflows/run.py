@@ -36,11 +36,9 @@ from perdure.core.contracts import (
     State,
     Steered,
     Steering,
-    Wire,
 )
 from perdure.core.limits import extended, finishing, share, with_cost
 from perdure.core.loop import (
-    concluded,
     latest_turn,
     next_step,
     still_fits,
@@ -54,6 +52,7 @@ from perdure.core.loop import (
     with_turn,
 )
 from perdure.core.repeats import was_rejected
+from perdure.core.reports import cut_short
 from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
 from workflows.archive import Archive
@@ -63,10 +62,11 @@ from workflows.gate import Gate, request_for
 from workflows.helm import Helm
 from workflows.lanes import detour_of, wherever
 from workflows.settle import Settling, cause, kind
+from workflows.signals import signalled
 from workflows.stopwatch import Stopwatch
 
 _LATER = 1_000  # events, before it is tried again to go on in a new segment
-_MOST_REPORTED = 300  # characters of a call's line in a report, and of a cancel's reason
+_MOST_WHY = 300  # characters of a cancel's reason
 
 A = TypeVar("A", CallModel, AskCritic)
 T = TypeVar("T")
@@ -101,9 +101,9 @@ class AgentRun:
             if is_cancelled_exception(error):
                 if self._state.outcome:  # it came together with the end, and too late
                     return await self._end(self._state)
-                await self._end(self._cut_short(RunState.CANCELLED, _cancelled_why()))
+                await self._end(cut_short(self._state, RunState.CANCELLED, _cancelled_why()))
                 raise
-            await self._end(self._cut_short(RunState.FAILED, _told(error)))
+            await self._end(cut_short(self._state, RunState.FAILED, _told(error)))
             if isinstance(error, FailureError):
                 raise
             raise ApplicationError(_told(error), type=type(error).__name__, non_retryable=True) from error
@@ -116,15 +116,7 @@ class AgentRun:
             if self._doing is None and not self._gate.untaken:  # or another step might be due than is being taken
                 self._state = with_time(self._state, self._worked())
             is_long = self._may_roll_over()
-            match next_step(
-                start.agent,
-                start.task,
-                self._state,
-                is_long=is_long,
-                files=start.files,
-                only=start.tools,
-                asked=self._gate.untaken,
-            ):
+            match next_step(start, self._state, is_long=is_long, asked=self._gate.untaken):
                 case Think(asked):
                     await self._do(partial(self._think, asked))
                 case Act(todo):
@@ -341,14 +333,7 @@ class AgentRun:
         await self._archive.end(outcome, stored=self._is_stored())
         return outcome
 
-    def _cut_short(self, final: RunState, reason: str) -> State:
-        """The state of a run that ends before its turn did, with a report on each of the turn's calls."""
-        report = tuple(_reported(call, self._state) for call in self._state.calls)
-        state = concluded(self._state, final, reason=reason)
-        assert state.outcome is not None
-        return state.model_copy(update={"outcome": state.outcome.model_copy(update={"report": report})})
-
-    # --- what operators see and say -----------------------------------------------------------------------------------
+    # --- what operators say -----------------------------------------------------------------------------------
 
     @workflow.update(name=DECIDE)
     async def decide(self, decision: Decision) -> Settled:
@@ -360,11 +345,8 @@ class AgentRun:
 
     @workflow.signal(name=DECIDE)
     async def decide_by_signal(self, *said: Any) -> None:
-        """As the update, without an answer: what is no decision, or does not fit, changes nothing.
-
-        Nobody rejects a signal before it arrives, and an error here would stop the run: so it takes anything.
-        """
-        await _signalled(Decision, said, self._gate.refuse_unfit, self._gate.decide)
+        """As the update, without an answer."""
+        await signalled(Decision, said, self._gate.refuse_unfit, self._gate.decide)
 
     @workflow.update(name=STEER)
     async def steer(self, steering: Steering) -> Steered:
@@ -376,7 +358,7 @@ class AgentRun:
 
     @workflow.signal(name=STEER)
     async def steer_by_signal(self, *said: Any) -> None:
-        await _signalled(Steering, said, self._helm.refuse_unfit, self._helm.steer)
+        await signalled(Steering, said, self._helm.refuse_unfit, self._helm.steer)
 
     def _is_over(self) -> bool:
         return self._state.outcome is not None or self._gate.closed
@@ -399,24 +381,6 @@ class AgentRun:
         return self._state.opened is not None and self._state.opened.stored
 
 
-W = TypeVar("W", bound=Wire)
-
-
-async def _signalled(
-    kind: type[W], said: tuple[Any, ...], refuse_unfit: Callable[[W], None], take: Callable[[W], Awaitable[Any]]
-) -> None:
-    """As the update would. What cannot be read, or does not fit, changes nothing."""
-    try:
-        [given] = said
-        word = kind.model_validate(given)
-        refuse_unfit(word)
-        await take(word)
-    except ValueError as error:
-        workflow.logger.warning(f"a signal that is no {kind.__name__} was dropped ({type(error).__name__})")
-    except FailureError as refusal:
-        workflow.logger.warning("refused", extra={"what": kind.__name__, "why": str(refusal)[:1000]})
-
-
 def _carried(start: Any) -> State:
     """The state that a run continues from; a fresh one if there is none, or none that can be read."""
     try:
@@ -430,15 +394,5 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:1000]
 
 
-def _reported(call: Call, state: State) -> str:
-    """One line for each call of the turn that was cut short: what did and did not happen."""
-    ref = next((ref for ref in state.observed if ref.call == call.index), None)
-    if ref is None:
-        return f"{call.title}: not run"
-    if ref.kind == "advice":
-        return f"{call.title}: not run, it was refused"
-    return f"{call.title}: {ref.text or ('ran' if ref.ok else 'ended in an error')}"[:_MOST_REPORTED]
-
-
 def _cancelled_why() -> str:
-    return (workflow.cancellation_reason() or "cancelled")[:_MOST_REPORTED]
+    return (workflow.cancellation_reason() or "cancelled")[:_MOST_WHY]

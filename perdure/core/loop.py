@@ -18,19 +18,17 @@ The rules, in order:
    transcript. What the model has not seen yet goes along whole, and so does what waits for a person.
 """
 
-from collections.abc import Sequence
-
 from perdure.core.contracts import (
     AskCritic,
     Call,
     CallModel,
     Carried,
     CompactTranscript,
-    FileRef,
     Outcome,
     Ref,
     Reviewed,
     RunState,
+    Start,
     State,
     Stop,
     Turn,
@@ -60,40 +58,29 @@ _SPENT_NOTE = (
 )
 
 
-def next_step(
-    agent: str,
-    task: str,
-    state: State,
-    *,
-    is_long: bool = False,
-    files: Sequence[FileRef] = (),
-    only: tuple[str, ...] | None = None,
-    asked: bool = False,
-) -> NextStep:
+def next_step(start: Start, state: State, *, is_long: bool = False, asked: bool = False) -> NextStep:
     """What must happen next.
 
     Args:
         is_long: the history is, and nothing is in flight.
-        files: those of the task.
-        only: the tools that the run may have; None: all of its agent's.
         asked: a person was asked by the step that is due, in the segment before; it waits on, also while paused.
     """
     if state.outcome:
         return Finish(state.outcome)
     if is_long:
-        return RollOver(_compaction(agent, state, carry=True))
+        return RollOver(_compaction(start.agent, state, carry=True))
     if todo := unsettled(state):
         return Act(todo)
     if state.course.paused and not asked:
         return Hold()
-    if critique := critique_due(agent, state, spent=bool(_why_last(state))):
+    if critique := critique_due(start.agent, state, spent=bool(_why_last(state))):
         return Criticise(critique)
     if (why := spent(state)) and may_ask(state) and not _circling(state):
         return AskForMore(why)
     if _is_long_for_the_model(state):
-        return Compact(_compaction(agent, state, carry=False))
-    question = _question(agent, task, files, state)
-    return Think(question if state.opened else question.model_copy(update={"only": only}))
+        return Compact(_compaction(start.agent, state, carry=False))
+    question = _question(start, state)
+    return Think(question if state.opened else question.model_copy(update={"only": start.tools}))
 
 
 def unsettled(state: State) -> tuple[Call, ...]:
@@ -119,22 +106,22 @@ def _compaction(agent: str, state: State, *, carry: bool) -> CompactTranscript:
     )
 
 
-def _question(agent: str, task: str, files: Sequence[FileRef], state: State) -> CallModel:
+def _question(start: Start, state: State) -> CallModel:
     why = _why_last(state)
     own = (_SPENT_NOTE.format(why=why[0].upper() + why[1:]),) if why else warnings(state)
     observed = sorted(state.observed, key=lambda ref: ref.call)
     since = (*state.since, *observed, *notes(state.course), *map(_note, own))
     return CallModel(
-        agent=agent,
+        agent=start.agent,
         turn=state.turn + 1,
         previous=state.turn_id,
         before=state.digest,
         since=since,
         after=of_transcript(
-            state.digest, beginning(task, (file.sha256 for file in files)), (ref.digest for ref in since)
+            state.digest, beginning(start.task, (file.sha256 for file in start.files)), (ref.digest for ref in since)
         ),
         tools=not why,
-        task=task if state.turn == 0 and not files and len(task) <= _SHORT_TASK else "",
+        task=start.task if state.turn == 0 and not start.files and len(start.task) <= _SHORT_TASK else "",
     )
 
 

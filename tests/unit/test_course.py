@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 
-from perdure.core.contracts import Course, Opened, RunState, State, Steer, Steered, Stop, Turn
+from perdure.core.contracts import Course, Opened, RunState, Start, State, Steer, Steered, Stop, Turn
 from perdure.core.course import heard, notes, steered
 from perdure.core.loop import next_step, with_turn
 from perdure.core.steps import Finish, Hold, Think
 
 AT = datetime(2026, 11, 29, tzinfo=UTC)
+
+START = Start(v=1, agent="desk", task="do it")
 
 
 def word(id: str, steer: Steer = Steer.SAY, text: str = "Hurry.") -> Steered:
@@ -22,7 +24,7 @@ def of(*words: Steered) -> Course:
 
 
 def test_words_are_notes_of_the_next_question_in_order() -> None:
-    step = next_step("desk", "do it", State(course=of(word("a", text="One."), word("b", text="Two."))))
+    step = next_step(START, State(course=of(word("a", text="One."), word("b", text="Two."))))
     assert isinstance(step, Think)
     assert [(ref.id, ref.text) for ref in step.call.since] == [
         ("a", "An operator (ann) says: One."),
@@ -37,9 +39,9 @@ def test_the_same_words_under_another_id_are_to_be_heard_as_well() -> None:
 
 def test_a_paused_run_asks_nothing_and_a_resumed_one_asks_on() -> None:
     paused = of(word("a", Steer.PAUSE))
-    assert next_step("desk", "do it", State(course=paused)) == Hold()
+    assert next_step(START, State(course=paused)) == Hold()
     resumed = steered(paused, word("b", Steer.RESUME))
-    assert isinstance(next_step("desk", "do it", State(course=resumed)), Think)
+    assert isinstance(next_step(START, State(course=resumed)), Think)
 
 
 def test_only_the_latest_ids_are_kept() -> None:
@@ -49,7 +51,7 @@ def test_only_the_latest_ids_are_kept() -> None:
 
 
 def _answered(state: State) -> State:
-    step = next_step("desk", "do it", state)
+    step = next_step(START, state)
     assert isinstance(step, Think)
     turn = Turn(digest="d", stop=Stop.ANSWER, answer="7", opening=Opened(digest="o", turns=1))
     return with_turn(state.model_copy(update={"course": of(word("late"))}), "think-1", step.call, turn)
@@ -58,7 +60,7 @@ def _answered(state: State) -> State:
 def test_an_answer_is_not_the_end_while_something_is_unheard() -> None:
     after = _answered(State())
     assert after.outcome is None
-    step = next_step("desk", "do it", after)
+    step = next_step(START, after)
     assert isinstance(step, Think)
     assert [ref.kind for ref in step.call.since][:2] == ["turn", "note"]
 
@@ -68,4 +70,4 @@ def test_the_last_turn_is_the_end_in_any_case() -> None:
     after = _answered(spent)
     assert after.outcome is not None
     assert after.outcome.state is RunState.LIMITED
-    assert isinstance(next_step("desk", "do it", after), Finish)
+    assert isinstance(next_step(START, after), Finish)

@@ -12,6 +12,7 @@ from perdure.core.contracts import (
     Limits,
     Opened,
     RunState,
+    Start,
     State,
     Steer,
     Steered,
@@ -25,13 +26,15 @@ from perdure.core.steps import AskForMore, Finish, Hold, Think
 
 TOKENS = Usage(input=900, cached=300, output=100)
 
+START = Start(v=1, agent="desk", task="do it")
+
 
 def opened(turns: int = 50, **limits: object) -> State:
     return State(opened=Opened(digest="o", turns=turns, limits=Limits.model_validate(limits)))
 
 
 def asked(state: State) -> CallModel:
-    step = next_step("desk", "do it", state)
+    step = next_step(START, state)
     assert isinstance(step, Think), step
     return step.call
 
@@ -45,7 +48,7 @@ def after(state: State, stop: Stop = Stop.PAUSED, answer: str = "", cost: str | 
 def limited(state: State) -> str:
     """The reason with which the run ends, once the model was asked a last time, without tools."""
     assert not asked(state).tools
-    step = next_step("desk", "do it", after(state, Stop.ANSWER, "so far"))
+    step = next_step(START, after(state, Stop.ANSWER, "so far"))
     assert isinstance(step, Finish)
     assert (step.outcome.state, step.outcome.answer) == (RunState.LIMITED, "so far")
     return step.outcome.reason
@@ -87,15 +90,15 @@ def test_without_limits_a_run_spends_what_it_takes():
 
 @pytest.mark.parametrize("stop", [Stop.BLANK, Stop.CALLS, Stop.CUT, Stop.UNREAD, Stop.PAUSED])
 def test_no_last_turn_without_an_answer_is_a_success(stop):
-    step = next_step("desk", "do it", after(after(opened(tokens=1)), stop))
+    step = next_step(START, after(after(opened(tokens=1)), stop))
     assert isinstance(step, Finish)
     assert step.outcome.state is RunState.LIMITED
     assert step.outcome.reason.endswith("; it gave no answer when asked for one")
 
 
 def test_the_outcome_says_what_it_cost_or_that_nobody_knows():
-    priced = next_step("desk", "do it", after(after(opened()), Stop.ANSWER, "42"))
-    unpriced = next_step("desk", "do it", after(after(opened(), cost=None), Stop.ANSWER, "42"))
+    priced = next_step(START, after(after(opened()), Stop.ANSWER, "42"))
+    unpriced = next_step(START, after(after(opened(), cost=None), Stop.ANSWER, "42"))
     assert isinstance(priced, Finish)
     assert isinstance(unpriced, Finish)
     assert (priced.outcome.cost, unpriced.outcome.cost) == (Decimal("0.50"), None)
@@ -104,10 +107,10 @@ def test_the_outcome_says_what_it_cost_or_that_nobody_knows():
 @pytest.mark.parametrize("limits", [{"turns": 1}, {"tokens": 900}, {"money": "0.20"}, {"seconds": 10}])
 def test_an_operator_is_asked_for_more_and_gives_as_much_again_from_where_it_stands(limits):
     state = with_time(after(opened(ask=True, **limits)), 12)
-    assert isinstance(next_step("desk", "do it", state), AskForMore)
+    assert isinstance(next_step(START, state), AskForMore)
     state = extended(state)
     assert asked(state).tools
-    assert isinstance(next_step("desk", "do it", with_time(after(state), 22)), AskForMore)
+    assert isinstance(next_step(START, with_time(after(state), 22)), AskForMore)
 
 
 def test_all_that_is_spent_is_extended_at_once():
@@ -118,8 +121,8 @@ def test_all_that_is_spent_is_extended_at_once():
 def test_an_operator_who_gives_more_lets_turns_without_a_price_be():
     state = extended(after(opened(money="9", ask=True), cost=None))
     assert asked(state).tools
-    assert isinstance(next_step("desk", "do it", after(state, cost=None)), AskForMore)
-    ended = next_step("desk", "do it", after(state, Stop.ANSWER, "42"))
+    assert isinstance(next_step(START, after(state, cost=None)), AskForMore)
+    ended = next_step(START, after(state, Stop.ANSWER, "42"))
     assert isinstance(ended, Finish)
     assert ended.outcome.cost is None  # let be, and still not known
 
@@ -141,7 +144,7 @@ def summarised(money, usage, cost):
 def test_a_paused_run_asks_nobody_for_more():
     word = Steered(id="w", steer=Steer.PAUSE, by="ann", at=datetime(2026, 11, 30, tzinfo=UTC))
     state = after(opened(tokens=10, ask=True)).model_copy(update={"course": Course(paused=word)})
-    assert isinstance(next_step("desk", "do it", state), Hold)
+    assert isinstance(next_step(START, state), Hold)
 
 
 def test_a_state_with_all_of_it_survives_a_pass_through_json():

@@ -8,6 +8,7 @@ from perdure.core.contracts import (
     Opened,
     Ref,
     RunState,
+    Start,
     State,
     Stop,
     Turn,
@@ -18,6 +19,7 @@ from perdure.core.loop import next_step, unsettled, with_observation, with_turn
 from perdure.core.steps import Act, Finish, Think
 
 AGENT, TASK = "desk", "do it"
+START = Start(v=1, agent=AGENT, task=TASK)
 LOOK = Call(index=0, id="a", name="look", verdict=Verdict.RUN)
 PAY = Call(index=1, id="b", name="pay", verdict=Verdict.ASK, reason="it acts")
 NONSENSE = Call(index=2, id="c", name="nonsense", verdict=Verdict.REFUSE, reason="there is no such tool")
@@ -28,7 +30,7 @@ def opened(turns: int = 5) -> State:
 
 
 def asked(state: State) -> CallModel:
-    step = next_step(AGENT, TASK, state)
+    step = next_step(START, state)
     assert isinstance(step, Think), step
     return step.call
 
@@ -57,19 +59,19 @@ def test_the_first_turn_opens_the_run_and_later_ones_leave_it_so():
 
 def test_a_short_task_goes_along_with_the_first_question_alone():
     assert asked(State()).task == TASK
-    assert next_step(AGENT, "x" * 5_000, State()).call.task == ""
+    assert next_step(Start(v=1, agent=AGENT, task="x" * 5_000), State()).call.task == ""
     assert asked(after(State(), turn(Stop.CALLS, NONSENSE))).task == ""
 
 
 def test_a_turn_without_calls_is_the_answer():
-    [outcome] = [next_step(AGENT, TASK, after(opened(), turn(Stop.ANSWER, answer="42"))).outcome]
+    [outcome] = [next_step(START, after(opened(), turn(Stop.ANSWER, answer="42"))).outcome]
     assert (outcome.state, outcome.answer, outcome.turns) == (RunState.ANSWERED, "42", 1)
 
 
 def test_only_unsettled_calls_are_left_to_do():
     state = after(opened(), turn(Stop.CALLS, LOOK, PAY))
-    assert next_step(AGENT, TASK, state) == Act((LOOK, PAY))
-    assert next_step(AGENT, TASK, with_observation(state, seen(PAY))) == Act((LOOK,))
+    assert next_step(START, state) == Act((LOOK, PAY))
+    assert next_step(START, with_observation(state, seen(PAY))) == Act((LOOK,))
 
 
 def test_a_refused_call_is_settled_by_the_advice_in_its_own_turn():
@@ -109,7 +111,7 @@ def test_blank_turns_are_asked_again_three_times_at_most():
     for _ in range(2):
         state = after(state, turn(Stop.BLANK))
         assert [ref.kind for ref in asked(state).since] == ["turn", "note"]
-    outcome = next_step(AGENT, TASK, after(state, turn(Stop.BLANK))).outcome
+    outcome = next_step(START, after(state, turn(Stop.BLANK))).outcome
     assert (outcome.state, outcome.answer) == (RunState.LIMITED, "")
 
 
@@ -119,7 +121,7 @@ def test_an_unread_turn_goes_back_with_advice_and_three_in_a_row_end_the_run_wit
     for _ in range(2):
         state = after(state, unread)
         assert [(ref.kind, ref.text) for ref in asked(state).since] == [("turn", ""), ("note", unread.advice)]
-    [outcome] = [next_step(AGENT, TASK, after(state, unread)).outcome]
+    [outcome] = [next_step(START, after(state, unread)).outcome]
     assert (outcome.state, outcome.answer) == (RunState.LIMITED, "")
     assert outcome.reason.endswith("3 turns in a row that could not be read. No action was found.")
 
@@ -128,7 +130,7 @@ def test_blank_and_unread_turns_are_counted_together():
     state = opened()
     for stop in (Stop.BLANK, Stop.UNREAD):
         state = after(state, turn(stop))
-    assert isinstance(next_step(AGENT, TASK, after(state, turn(Stop.BLANK))), Finish)
+    assert isinstance(next_step(START, after(state, turn(Stop.BLANK))), Finish)
 
 
 def test_a_turn_that_says_something_ends_a_row_of_blank_ones():
@@ -152,12 +154,12 @@ def test_every_turn_counts_against_the_budget(stop):
 @pytest.mark.parametrize(("stop", "answer"), [(Stop.ANSWER, "7"), (Stop.CALLS, ""), (Stop.BLANK, ""), (Stop.CUT, "7")])
 def test_once_the_budget_is_spent_no_end_is_a_success(stop, answer):
     state = after(opened(turns=1), turn(Stop.CALLS))
-    outcome = next_step(AGENT, TASK, after(state, turn(stop, answer=answer))).outcome
+    outcome = next_step(START, after(state, turn(stop, answer=answer))).outcome
     assert (outcome.state, outcome.answer) == (RunState.LIMITED, answer)
 
 
 def test_a_refusal_by_the_provider_ends_the_run_as_refused():
-    outcome = next_step(AGENT, TASK, after(opened(), turn(Stop.REFUSED, answer="I can't"))).outcome
+    outcome = next_step(START, after(opened(), turn(Stop.REFUSED, answer="I can't"))).outcome
     assert outcome.state is RunState.REFUSED
 
 
@@ -168,7 +170,7 @@ def test_usage_adds_up_over_turns():
 
 def test_a_finished_run_stays_finished():
     state = after(opened(), turn(Stop.ANSWER, answer="42"))
-    assert isinstance(next_step(AGENT, TASK, state), Finish)
+    assert isinstance(next_step(START, state), Finish)
 
 
 def test_the_whole_state_survives_a_pass_through_json():

@@ -13,6 +13,7 @@ from perdure.core.contracts import (
     Reviewed,
     Reviewing,
     RunState,
+    Start,
     State,
     Steer,
     Steered,
@@ -29,13 +30,15 @@ LOOK = Call(index=0, id="a", name="look", verdict=Verdict.RUN)
 ALL = Reviewing(errors=True, answer=True, every=2, notes=2, returns=1)
 APPROVES, NOTES = Reviewed(digest="ok", told=False), Reviewed(digest="note", told=True, usage=Usage(input=5, output=1))
 
+START = Start(v=1, agent="desk", task="do it")
+
 
 def opened(rules=ALL, turns=9):
     return State(opened=Opened(digest="o", turns=turns, reviewing=rules))
 
 
 def step(state, **more):
-    return next_step("desk", "do it", state, **more)
+    return next_step(START, state, **more)
 
 
 def thought(state, turn):

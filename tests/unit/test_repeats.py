@@ -12,6 +12,7 @@ from perdure.core.contracts import (
     Opened,
     Ref,
     RunState,
+    Start,
     State,
     Steer,
     Steered,
@@ -22,6 +23,8 @@ from perdure.core.contracts import (
 from perdure.core.loop import next_step, with_context, with_observation, with_turn
 from perdure.core.repeats import was_rejected
 from perdure.core.steps import Finish, Think
+
+START = Start(v=1, agent="desk", task="do it")
 
 
 def call(name: str, arguments: str = "a", index: int = 0, verdict: Verdict = Verdict.RUN, reason: str = "") -> Call:
@@ -36,7 +39,7 @@ def fresh(limits: Limits | None = Limits()) -> State:  # noqa: B008 - frozen
 
 
 def question(state: State) -> CallModel:
-    step = next_step("desk", "do it", state)
+    step = next_step(START, state)
     assert isinstance(step, Think), step
     return step.call
 
@@ -76,7 +79,7 @@ def test_the_third_time_is_a_warning_and_the_fourth_the_end():
     assert not question(state).tools
     asked = question(state)
     ended = with_turn(state, "think-5", asked, Turn(digest="t", stop=Stop.ANSWER, answer="there is none"))
-    step = next_step("desk", "do it", ended)
+    step = next_step(START, ended)
     assert isinstance(step, Finish)
     assert (step.outcome.state, step.outcome.answer) == (RunState.LIMITED, "there is none")
     assert step.outcome.reason == "it repeated itself: find brought the same result 4 times, also after a warning"
@@ -190,7 +193,7 @@ def test_a_last_turn_has_its_reason_also_if_an_operator_spoke_meanwhile():
     asked = question(state)
     word = Steered(id="w", steer=Steer.SAY, by="ann", text="wait", at=datetime(2026, 11, 30, tzinfo=UTC))
     state = state.model_copy(update={"course": Course(unheard=(word,))})
-    step = next_step("desk", "do it", with_turn(state, "think-5", asked, Turn(digest="t", stop=Stop.BLANK)))
+    step = next_step(START, with_turn(state, "think-5", asked, Turn(digest="t", stop=Stop.BLANK)))
     assert isinstance(step, Finish)
     assert step.outcome.reason.startswith("it repeated itself")
 
