@@ -98,8 +98,8 @@ async def test_a_blank_turn_before_the_seam_lets_no_vendor_miss_the_thinking_of_
 
 
 async def test_the_time_of_a_step_that_waits_goes_along(brief: StageOf) -> None:
-    script = [[delay(0.6), error(401), call("look", at=1)], say("so far")]
-    async with brief(script, [look], budget=Budget(time=timedelta(seconds=0.5))) as desk:
+    replies = iter([[delay(2.2), error(401)], call("look", at=1), say("so far")])
+    async with brief(lambda seen: next(replies), [look], budget=Budget(time=timedelta(seconds=2))) as desk:
         run_id = await desk.start()
         [request] = await desk.waiting(run_id)
         await _grown_at_the_gate(desk, run_id, request, Choice.RETRY)
