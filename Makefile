@@ -41,7 +41,7 @@ demo: $(STAMP) ## the main job: the leave desk, with its worker killed on the wa
 
 .PHONY: test
 test: $(STAMP) ## the tests
-	@$(BIN)/python -m pytest -q -n 6 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## ruff, mypy, pyright, import contracts
@@ -52,8 +52,8 @@ check: $(STAMP) ## ruff, mypy, pyright, import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test-slow
-test-slow: $(STAMP) ## what takes longer: demos interrupted, starved heartbeats, a thousand runs waiting
-	@$(BIN)/python -m pytest -q -m slow --ignore tests/packaging -n 2 --dist loadfile $(ARGS)
+test-slow: $(STAMP) ## what takes longer: every block of the docs, killed workers, rates, agents together, demos interrupted
+	@$(BIN)/python -m pytest -q -m slow --ignore tests/packaging -n 3 --dist worksteal $(ARGS)
 
 .PHONY: fuzz-text
 fuzz-text: $(STAMP) ## a minute of random texts against text mode's parser

@@ -19,6 +19,9 @@ from perdure.traces import expectations
 from tests.docs.desk import LiveDesk, environment, live_desk, missing, write_files
 from tests.docs.pages import BLOCKS, KINDS, PAGES, ROOT, Block, of_kind
 
+pytestmark = pytest.mark.slow
+
+
 _CONFTEST = 'pytest_plugins = ["perdure.testing.fixtures"]\n'  # as the documents say
 _PLAIN = {"cd", "curl", "docker", "echo", "export", "openssl", "pip", "temporal"}  # told, and not ours to check
 

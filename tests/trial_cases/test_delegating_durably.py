@@ -14,6 +14,8 @@ from tests.conftest import Stage, StageOf
 from tests.trial_cases.conftest import Housed, Ledger
 from tests.trial_cases.team import ASK, cast, payroll, raise_pay, reset, stood, traced, workers
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_worker_that_is_killed_in_the_others_tool_loses_nothing(housed: Housed, ledger: Ledger) -> None:
     def script(seen: Any) -> Any:

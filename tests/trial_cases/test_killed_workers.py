@@ -11,6 +11,8 @@ from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, say, think
 from perdure.traces.events import ActivityFailed
 
+pytestmark = pytest.mark.slow
+
 
 async def until_recorded(ledger, line, count=1):
     async with asyncio.timeout(40):

@@ -112,16 +112,18 @@ async def test_a_tool_that_no_longer_may_be_repeated_is_not(stage, ledger):
 async def test_a_call_of_a_tool_that_a_deploy_took_away_waits_for_the_tool(stage, send, ledger):
     """The run was opened with it: the model is not told that there is none."""
     script = [call("look"), call("send", to="a"), say("done")]
+    looking = asyncio.Event()
 
     @tool(effect="read")
     async def look() -> str:
         """Look."""
+        looking.set()
         await asyncio.sleep(0.5)
         return "seen"
 
     async with stage(script, [look, send]) as desk:
         whole, run_id = desk.agent, await desk.start()
-        await asyncio.sleep(0.2)
+        await looking.wait()
         await desk.serve(Agent(whole.name, model=whole.model, instructions="", tools=[look]))
         [request] = await desk.waiting(run_id)
         assert request.kind is RequestKind.STUCK

@@ -4,6 +4,8 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from perdure import Budget, Critic, tool
 from perdure.core.contracts import Choice, RequestKind, RunState, Steer
 from perdure.core.transcript import Record
@@ -17,6 +19,9 @@ from tests.trial_cases.test_compaction import after
 from tests.trial_cases.test_compaction import look as long_look
 from tests.workflow.test_roll_over import _grown_at_the_gate, brief, keys, look, looks, pay, short
 from tests.workflow.test_steering_over_segments import _grown
+
+pytestmark = pytest.mark.slow
+
 
 __all__ = ["brief", "short"]
 

@@ -22,6 +22,9 @@ from perdure.traces.narrate import Narration
 from perdure.traces.turns import trace
 from tests.conftest import GRANT_KEY, Stage, StageOf
 
+pytestmark = pytest.mark.slow
+
+
 FAST = 500.0  # calls a second: a rate that keeps nobody waiting
 BOTH = {"anthropic": FAST, "openai": FAST}
 OVERLOADED = error(529, retry_after=0.05)

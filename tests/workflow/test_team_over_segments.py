@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from perdure import Budget, ToolContext, tool
 from perdure.core.contracts import Choice, RunState, Steer
 from perdure.core.digests import idempotency_key
@@ -10,6 +12,9 @@ from perdure.testing import call, say
 from tests.conftest import Stage, StageOf
 from tests.trial_cases.team import ASK, cast, endless, look, payroll, raise_pay, traced, workers
 from tests.workflow.test_roll_over import _segments, brief, short
+
+pytestmark = pytest.mark.slow
+
 
 __all__ = ["brief", "short"]
 
