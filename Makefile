@@ -41,7 +41,7 @@ demo: $(STAMP) ## the main job: the leave desk, with its worker killed on the wa
 
 .PHONY: test
 test: $(STAMP) ## the tests
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## ruff, mypy, pyright, import contracts

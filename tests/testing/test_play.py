@@ -28,6 +28,9 @@ from perdure.testing import (
     think,
 )
 
+pytestmark = pytest.mark.slow
+
+
 MODELS = ["anthropic:claude-opus-5-5", "openai:gpt-6.2-sol", "openai-chat:gpt-6-luna"]
 BOOKED = "booked 3 days for ann"
 

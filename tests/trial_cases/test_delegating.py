@@ -19,6 +19,8 @@ from perdure.traces.text import traced as traced_text
 from tests.conftest import MODELS, StageOf
 from tests.trial_cases.team import ASK, cast, endless, look, payroll, raise_pay, stood, traced, workers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai-responses", "openai-chat"])
 async def test_what_another_agent_answers_is_the_observation(stage: StageOf, protocol: str) -> None:

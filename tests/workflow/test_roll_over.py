@@ -18,6 +18,9 @@ from perdure.traces.events import ActivityFailed, RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
 
+pytestmark = pytest.mark.slow
+
+
 _SHORT = {"limit.historyCount.suggestContinueAsNew": 60}  # events; the server's default is 4,096
 
 

@@ -25,6 +25,9 @@ from perdure.traces.turns import trace
 from tests.conftest import StageOf
 from tests.workflow.drawn import Played, drawn, played
 
+pytestmark = pytest.mark.slow
+
+
 _SHORT = {"limit.historyCount.suggestContinueAsNew": 40}  # events: so that a segment ends anywhere
 _SEEDS = (0, 3, 4, 6, 10, 11)  # between them: each protocol, and most of what may meet
 _MOST_ASKED = 40_000  # bytes of an activity's input
