@@ -22,7 +22,7 @@ from perdure.core.contracts import Usage
 from perdure.traces.events import ActivityCompleted
 
 _TURNS, _PREFIX, _A_TURN = 12, 1_500, 800
-_TASK = f"{_TURNS - 1} steps of 3015 bytes ".ljust(3_175, ".")  # with its block, 800 tokens; as is each step
+_TASK = f"{_TURNS - 1} steps of 2984 bytes ".ljust(3_175, ".")  # with its block, 800 tokens; as is each step
 _WRITE, _READ = 1.25, 0.1  # of the price of plain input
 
 
