@@ -3,7 +3,8 @@
     python bench/long.py --turns 2000
 
 prints one JSON line. Times are between the moments at which the server recorded that a turn was asked for: the median
-of the first and of the last 200 turns, and of those turns that crossed into a new segment.
+of the first 200 turns in the first and in the last segment, for within one a transcript grows until it is compacted;
+and of those turns that crossed into a new segment.
 """
 
 import argparse
@@ -30,8 +31,8 @@ async def main(turns: int, size: int) -> dict[str, float]:
             "turns": turns,
             "observation_bytes": size,
             "segments": sum(isinstance(event, RunStarted) for event in events),
-            "ms_per_turn_first": round(statistics.median(within[:_SPAN]), 2),
-            "ms_per_turn_last": round(statistics.median(within[-_SPAN:]), 2),
+            "ms_per_turn_first": round(statistics.median(within[0][:_SPAN]), 2),
+            "ms_per_turn_last": round(statistics.median(within[-1][:_SPAN]), 2),
             "ms_per_turn_across": round(statistics.median(across), 2) if across else 0.0,
             "worker_peak_mb": round(peak_mb(on.worker)),
         }
@@ -48,17 +49,18 @@ async def _run(on: Ground, turns: int, size: int) -> str:
     return run_id
 
 
-def _times(events: Sequence[Event]) -> tuple[list[float], list[float]]:
-    """Milliseconds from turn to turn: within a segment, and across two."""
-    within: list[float] = []
+def _times(events: Sequence[Event]) -> tuple[list[list[float]], list[float]]:
+    """Milliseconds from turn to turn: within each segment, and across two."""
+    within: list[list[float]] = []
     across: list[float] = []
     last, seam = None, False
     for event in events:
         if isinstance(event, RunStarted):
             seam = last is not None
+            within.append([])
         elif isinstance(event, ActivityScheduled) and event.activity == CALL_MODEL:
             if last is not None:
-                (across if seam else within).append((event.at - last).total_seconds() * 1000)
+                (across if seam else within[-1]).append((event.at - last).total_seconds() * 1000)
             last, seam = event.at, False
     return within, across
 
