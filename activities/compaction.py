@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -10,9 +9,9 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.chain import along_chain
 from activities.costs import cost, refuse_unpriced
-from activities.fallback import DetourError, of_chain, preferred
-from activities.lanes import Lanes, asked_elsewhere
+from activities.lanes import Lanes
 from activities.own import heartbeating, recorded, segment
 from perdure import Agent
 from perdure.core.compaction import Told, as_text, compacted, size_of
@@ -22,8 +21,6 @@ from perdure.core.contracts import (
     AskCritic,
     Carried,
     CompactTranscript,
-    Detour,
-    Lane,
     Opening,
     RecordedTurn,
     Ref,
@@ -31,7 +28,7 @@ from perdure.core.contracts import (
     Usage,
 )
 from perdure.core.labels import TEXT_MODE
-from perdure.core.models import at_place, names
+from perdure.core.models import at_place
 from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, digest, entries, opening, stored, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
@@ -92,18 +89,12 @@ class Compactions:
         async def ask(place: int) -> Reply:
             return await _summarised(agent, at_place(offered, place), gone)
 
-        def lane(place: int, again: bool) -> Lane | None:
-            return self.lanes.elsewhere(at_place(offered, place).protocol, again=again)
-
-        first, attempt = preferred(last, datetime.now(UTC)), (asked.detour or Detour()).made + 1
         try:
-            reply, _ = await of_chain(ask, names(offered), first, attempt, lane, patient=False)
-            return reply
+            reply, _ = await along_chain(ask, offered, last, asked.detour, self.lanes, patient=False)
         except ModelError as error:
             log.warning("summary", run=segment().workflow_id, kind=error.kind, why=error.message)
             return None
-        except DetourError as error:
-            raise asked_elsewhere(error.detour) from None
+        return reply
 
 
 def _most(said: Sequence[Entry], asked: CompactTranscript) -> int:

@@ -6,15 +6,14 @@ of any other, and none is handed another's reasoning. Who it is and what it is t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.chain import along_chain
 from activities.compaction import answered_last, transcript
-from activities.fallback import DetourError, after, of_chain, preferred
-from activities.lanes import Lanes, asked_elsewhere
+from activities.lanes import Lanes
 from activities.model import answered, trouble_of
 from activities.own import agent_of, heartbeating, recorded, segment
 from perdure import Agent
@@ -23,12 +22,10 @@ from perdure.core.contracts import (
     TRANSCRIPT_MISMATCH,
     AskCritic,
     Critique,
-    Detour,
-    Lane,
     Opening,
     Stop,
 )
-from perdure.core.models import at_place, names
+from perdure.core.models import at_place
 from perdure.core.transcript import Record, RecordGapError, Task, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
@@ -69,20 +66,11 @@ class Critics:
             messages = provider(one.protocol).encode([Task(question)])
             return one, await answered(agent, Conversation(one, messages, "", ""), tools=True)
 
-        def lane(place: int, again: bool) -> Lane | None:
-            return self.lanes.elsewhere(at_place(critic, place).protocol, again=again)
-
-        first = preferred(last, datetime.now(UTC)) if critic.fallbacks else 0
-        before = asked.detour or Detour()
-        attempt = before.made + activity.info().attempt
         try:
-            found, _ = await of_chain(ask, names(critic), first, attempt, lane)
-            return found
+            found, _ = await along_chain(ask, critic, last, asked.detour, self.lanes)
         except ModelError as error:
-            raise trouble_of(after(asked.detour, error, attempt)) from None
-        except DetourError as error:
-            led = error.detour
-            raise asked_elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
+            raise trouble_of(error) from None
+        return found
 
 
 def _question(record: Record, asked: AskCritic) -> tuple[Opening, str]:

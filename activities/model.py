@@ -13,9 +13,10 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.chain import along_chain
 from activities.costs import cost, refuse_unpriced
-from activities.fallback import DetourError, after, of_chain, preferred, rest
-from activities.lanes import Lanes, asked_elsewhere
+from activities.fallback import rest
+from activities.lanes import Lanes
 from activities.own import EXPECTED, agent_of, heartbeating, needs_person, recorded, segment, trouble
 from perdure import Agent
 from perdure.core.compaction import another_id
@@ -25,15 +26,13 @@ from perdure.core.contracts import (
     TRANSCRIPT_MISMATCH,
     AdmittedCall,
     CallModel,
-    Detour,
-    Lane,
     Opening,
     RecordedTurn,
     Stop,
     Verdict,
 )
 from perdure.core.digests import of_bytes
-from perdure.core.models import at_place, names
+from perdure.core.models import at_place
 from perdure.files import FileLostError, Files
 from perdure.providers.protocol import AskedCall, ModelError, Provider, Reply
 from perdure.providers.registry import provider
@@ -91,19 +90,13 @@ class Models:
             conversation = at_hand if same else await self._conversation(asked, fresh, place)
             return conversation, await _replied(agent, conversation, tools=asked.tools)
 
-        def lane(place: int, again: bool) -> Lane | None:
-            return self.lanes.elsewhere(at_place(at_hand.opening, place).protocol, again=again)
-
-        first, before = preferred(at_hand.answered, datetime.now(UTC)), asked.detour or Detour()
-        attempt = before.made + activity.info().attempt
         try:
-            (conversation, reply), passed = await of_chain(ask, names(at_hand.opening), first, attempt, lane)
-            return conversation, reply, (*before.passed, *passed)
+            (conversation, reply), passed = await along_chain(
+                ask, at_hand.opening, at_hand.answered, asked.detour, self.lanes
+            )
         except ModelError as error:
-            raise trouble_of(after(asked.detour, error, attempt)) from None
-        except DetourError as error:
-            led = error.detour
-            raise asked_elsewhere(led.model_copy(update={"passed": (*before.passed, *led.passed)})) from None
+            raise trouble_of(error) from None
+        return conversation, reply, passed
 
     async def _conversation(self, asked: CallModel, fresh: Opening, place: int | None = None) -> Conversation:
         activity_id = activity.info().activity_id
