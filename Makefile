@@ -40,7 +40,7 @@ demo: $(STAMP) ## the main job: the leave desk, with its worker killed on the wa
 	@$(BIN)/python -m examples.demo $(ARGS)
 
 .PHONY: test
-test: $(STAMP) ## the tests
+test: $(STAMP) ## the tests that are done in minutes; test-slow has the others
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS)
 
 .PHONY: check
@@ -61,7 +61,7 @@ fuzz-text: $(STAMP) ## a minute of random texts against text mode's parser
 
 .PHONY: fuzz-together
 fuzz-together: $(STAMP) ## runs drawn by lot, all features at once: FUZZ_SECONDS=60, from SEED=1000 on
-	@$(BIN)/python -m pytest -q -m slow tests/workflow/test_together.py $(ARGS)
+	@$(BIN)/python -m pytest -q -m slow tests/workflow/test_together.py -k many_runs $(ARGS)
 
 .PHONY: test-wheel
 test-wheel: $(STAMP) ## build the wheel and try it in an empty environment

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,19 @@ async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str
         import_module(vendor)
     async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
         yield running.address
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A server that suggests a new segment after a few turns; its own default is 4,096 events."""
+    async with suggesting(tmp_path_factory.mktemp("short"), 60) as running:
+        yield running.address
+
+
+def suggesting(folder: Path, events: int) -> DevServer:
+    """A server that suggests a new segment after so many events."""
+    settings = {"limit.historyCount.suggestContinueAsNew": events}
+    return DevServer(folder, fast=True, ui=False, dynamic_config=settings)
 
 
 @dataclass
@@ -271,6 +285,13 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
             await played.replay()
 
     return on_stage
+
+
+@pytest.fixture
+def brief(stage: StageOf, short: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+    """A stage on the server of few events."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", short)
+    return stage
 
 
 def asked(events: Sequence[Event]) -> list[ActivityScheduled]:

@@ -23,7 +23,7 @@ def payroll(tools: Sequence[Any] = (), protocol: str = "anthropic", **more: Any)
     return Agent("payroll", model=MODELS[protocol], instructions="You are payroll.", tools=list(tools), **more)
 
 
-def cast(planner: Any, *workers: Any) -> Any:
+def cast(planner: Any, *children: Any) -> Any:
     """One model for several agents: the planner is known by its task, the others by the first word of theirs.
 
     Each is a list of turns, or a function.
@@ -34,7 +34,7 @@ def cast(planner: Any, *workers: Any) -> Any:
             turns = planner
         else:
             number = int(seen.task[0]) if seen.task[0].isdigit() else 0
-            turns = workers[number]
+            turns = children[number]
         reply = turns[seen.turn] if isinstance(turns, list) else turns(seen)
         return reply(seen) if callable(reply) else reply
 
@@ -45,7 +45,7 @@ async def traced(desk: Stage, run_id: str) -> Trace:
     return trace(await desk.runs.events(run_id))
 
 
-async def workers(desk: Stage, run_id: str, count: int = 1) -> list[str]:
+async def children(desk: Stage, run_id: str, count: int = 1) -> list[str]:
     """The runs that a run's calls were handed to, as soon as there are so many."""
     for _ in range(600):
         calls = [each for turn in (await traced(desk, run_id)).turns for each in turn.calls]

@@ -17,7 +17,7 @@ from perdure.traces.stats import stats
 from perdure.traces.text import View
 from perdure.traces.text import traced as traced_text
 from tests.conftest import MODELS, StageOf
-from tests.trial_cases.team import ASK, cast, endless, look, payroll, raise_pay, stood, traced, workers
+from tests.trial_cases.team import ASK, cast, children, endless, look, payroll, raise_pay, stood, traced
 
 pytestmark = pytest.mark.slow
 
@@ -30,11 +30,11 @@ async def test_what_another_agent_answers_is_the_observation(stage: StageOf, pro
         run_id = await desk.start()
         outcome = await desk.runs.result(run_id)
         assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "She is paid 4,000")
-        [worker] = await workers(desk, run_id)
-        row = await desk.runs.find(worker)
+        [child] = await children(desk, run_id)
+        row = await desk.runs.find(child)
         assert (row.agent, row.parent, row.state) == ("payroll", run_id, RunState.ANSWERED)
-        assert [each.run_id for each in await desk.runs.list(agent="payroll") if each.parent == run_id] == [worker]
-        theirs = await traced(desk, worker)
+        assert [each.run_id for each in await desk.runs.list(agent="payroll") if each.parent == run_id] == [child]
+        theirs = await traced(desk, child)
         assert (theirs.parent, theirs.task, theirs.tools) == (run_id, "What is ann paid?", None)
         assert "do it" not in str(theirs)
         [body] = [each.body for each in desk.model.requests if "You are payroll." in str(each.body)]
@@ -49,8 +49,8 @@ async def test_a_text_mode_agent_hands_work_on(stage: StageOf) -> None:
     async with stage(script, tools, protocol="text+openai-chat") as desk:
         run_id = await desk.start()
         assert (await desk.runs.result(run_id)).answer == "4,000"
-        [worker] = await workers(desk, run_id)
-        assert (await traced(desk, worker)).protocol == "text+openai-chat"
+        [child] = await children(desk, run_id)
+        assert (await traced(desk, child)).protocol == "text+openai-chat"
         assert (await traced(desk, run_id)).turns[0].calls[0].observation == "4,000"
 
 
@@ -58,19 +58,19 @@ async def test_what_the_other_agent_does_waits_in_the_same_inbox_over_a_restart(
     script = cast([ASK, say("fine")], [call("raise_pay", to=5000), lambda seen: say(seen.observations[-1])])
     async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")], cached=0) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [request] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [request] = await desk.waiting(child)
         assert (request.kind, request.tool) == (RequestKind.APPROVAL, "raise_pay")
         found, _ = await desk.runs.find_request(request.id)
-        assert (found.run_id, found.parent) == (worker, run_id)
+        assert (found.run_id, found.parent) == (child, run_id)
         above = await desk.runs.find(run_id)
         assert (above.state, above.requests) == (RunState.ACTING, ())
         await desk.rest()
-        await desk.decide_by_signal(worker, request, Choice.APPROVE)
+        await desk.decide_by_signal(child, request, Choice.APPROVE)
         await desk.serve()
         assert (await desk.runs.result(run_id)).answer == "fine"
         [seen] = (await traced(desk, run_id)).turns[0].calls
-        assert (seen.state, seen.observation, seen.by) == ("ok", "she is paid 5000 now", worker)
+        assert (seen.state, seen.observation, seen.by) == ("ok", "she is paid 5000 now", child)
 
 
 async def test_an_operator_may_be_asked_before_work_is_handed_on(stage: StageOf) -> None:
@@ -121,10 +121,10 @@ async def test_a_run_that_is_stopped_by_a_person_is_an_error_for_the_other_which
     script = cast([ASK, say("without it, then")], [error(401)])
     async with stage(script, [payroll().as_tool("Knows.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [request] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [request] = await desk.waiting(child)
         assert request.kind is RequestKind.STUCK
-        await desk.decide(worker, request, Choice.STOP)
+        await desk.decide(child, request, Choice.STOP)
         outcome = await desk.runs.result(run_id)
         assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "without it, then")
         [seen] = (await traced(desk, run_id)).turns[0].calls
@@ -132,34 +132,34 @@ async def test_a_run_that_is_stopped_by_a_person_is_an_error_for_the_other_which
         assert "no answer: the agent's run ended failed (" in (seen.observation or "")
         assert "stopped by 'ann'" in (seen.observation or "")
         with pytest.raises(SteeringRefusedError, match="which was told that it failed"):
-            await desk.runs.retry(worker, by="ann")
+            await desk.runs.retry(child, by="ann")
 
 
 async def test_a_run_that_is_cancelled_alone_is_an_error_for_the_other_which_goes_on(stage: StageOf) -> None:
     script = cast([ASK, say("without it, then")], [[call("look"), call("raise_pay", to=1)]])
     async with stage(script, [payroll([look, raise_pay]).as_tool("Raises pay.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        await desk.waiting(worker)
-        await desk.runs.cancel(worker, reason="not today")
+        [child] = await children(desk, run_id)
+        await desk.waiting(child)
+        await desk.runs.cancel(child, reason="not today")
         outcome = await desk.runs.result(run_id)
         assert (outcome.state, outcome.answer) == (RunState.ANSWERED, "without it, then")
         [told] = desk.texts()
         assert "no answer: the agent's run ended cancelled (not today)" in told
         assert "- raise_pay(to=1): not run: the run was cancelled first" in told
-        assert outcome.usage == (await traced(desk, run_id)).usage + (await desk.runs.result(worker)).usage
+        assert outcome.usage == (await traced(desk, run_id)).usage + (await desk.runs.result(child)).usage
 
 
 async def test_a_run_that_is_terminated_is_an_error_and_its_tokens_count(stage: StageOf) -> None:
     script = cast([ASK, say("without it, then")], [call("raise_pay", to=1)])
     async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        await desk.waiting(worker)
-        await desk.client.get_workflow_handle(worker).terminate(reason="away with it")
+        [child] = await children(desk, run_id)
+        await desk.waiting(child)
+        await desk.client.get_workflow_handle(child).terminate(reason="away with it")
         outcome = await desk.runs.result(run_id)
         assert "ended failed (terminated: away with it)" in desk.texts()[0]
-        ours, theirs = await traced(desk, run_id), await traced(desk, worker)
+        ours, theirs = await traced(desk, run_id), await traced(desk, child)
         assert outcome.usage == ours.usage + theirs.usage
         assert outcome.cost == sum(turn.cost or Decimal(0) for each in (ours, theirs) for turn in each.turns)
 
@@ -180,8 +180,8 @@ async def test_a_cancel_goes_down_and_is_reported(stage: StageOf) -> None:
     script = cast([ASK], [call("clerk", task="1 go")], [call("slow")])
     async with stage(script, [payroll([other.as_tool("Does it.")]).as_tool("Knows.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [below] = await workers(desk, worker)
+        [child] = await children(desk, run_id)
+        [below] = await children(desk, child)
         await stood(desk, below, RunState.ACTING)
         while not [each for each in (await traced(desk, below)).turns if each.calls]:
             await asyncio.sleep(0.05)
@@ -190,14 +190,14 @@ async def test_a_cancel_goes_down_and_is_reported(stage: StageOf) -> None:
         outcome = await desk.runs.result(run_id)
         assert outcome.state is RunState.CANCELLED
         assert ended == [True]
-        states = {each: (await desk.runs.find(each)).state for each in (worker, below)}
-        assert states == {worker: RunState.CANCELLED, below: RunState.CANCELLED}
+        states = {each: (await desk.runs.find(each)).state for each in (child, below)}
+        assert states == {child: RunState.CANCELLED, below: RunState.CANCELLED}
         [line] = outcome.report
-        assert f"run {worker} ended cancelled: the run that it works for ended first" in line
-        assert f"run {below} ended cancelled" in (await desk.runs.result(worker)).report[0]
+        assert f"run {child} ended cancelled: the run that it works for ended first" in line
+        assert f"run {below} ended cancelled" in (await desk.runs.result(child)).report[0]
         assert "slow(): outcome unknown" in (await desk.runs.result(below)).report[0]
         assert outcome.usage == sum(
-            [(await traced(desk, each)).usage for each in (worker, below)], (await traced(desk, run_id)).usage
+            [(await traced(desk, each)).usage for each in (child, below)], (await traced(desk, run_id)).usage
         )
 
 
@@ -208,8 +208,8 @@ async def test_a_run_that_fails_ends_those_that_work_for_it_first(stage: StageOf
     async with stage(script, [helping, peek]) as desk:
         whole = desk.agent
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        await desk.waiting(child)
         [request] = await desk.waiting(run_id)
         await desk.serve(Agent(whole.name, model=whole.model, instructions="You are tested.", tools=[helping]))
         await desk.decide(run_id, request, Choice.APPROVE)
@@ -217,22 +217,22 @@ async def test_a_run_that_fails_ends_those_that_work_for_it_first(stage: StageOf
             await asyncio.sleep(0.05)
         await desk.decide(run_id, waits[0], Choice.STOP)
         outcome = await desk.runs.result(run_id)
-        assert (outcome.state, (await desk.runs.find(worker)).state) == (RunState.FAILED, RunState.CANCELLED)
-        assert f"run {worker} ended cancelled" in outcome.report[0]
+        assert (outcome.state, (await desk.runs.find(child)).state) == (RunState.FAILED, RunState.CANCELLED)
+        assert f"run {child} ended cancelled" in outcome.report[0]
 
 
 async def test_a_paused_run_is_cancelled_with_those_that_work_for_it(stage: StageOf) -> None:
     script = cast([ASK], [call("raise_pay", to=1)])
     async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        await desk.waiting(child)
         await desk.steer(run_id, Steer.PAUSE)
         await desk.runs.cancel(run_id, reason="enough")
         async with asyncio.timeout(30):
             outcome = await desk.runs.result(run_id)
-        assert (outcome.state, (await desk.runs.find(worker)).state) == (RunState.CANCELLED, RunState.CANCELLED)
-        assert f"run {worker} ended cancelled" in outcome.report[0]
+        assert (outcome.state, (await desk.runs.find(child)).state) == (RunState.CANCELLED, RunState.CANCELLED)
+        assert f"run {child} ended cancelled" in outcome.report[0]
 
 
 async def test_who_just_starts_a_run_chooses_no_keys(stage: StageOf) -> None:
@@ -265,7 +265,7 @@ async def test_two_at_once_share_what_is_left_and_the_other_pays_for_both(stage:
     async with stage(cast(both(), endless, endless), tools, budget=Budget(tokens=8_000)) as desk:
         run_id = await desk.start()
         outcome = await desk.runs.result(run_id)
-        found = await workers(desk, run_id, 2)
+        found = await children(desk, run_id, 2)
         ours = await traced(desk, run_id)
         theirs = [await desk.runs.result(each) for each in found]
         left = 8_000 - ours.turns[0].usage.input - ours.turns[0].usage.output
@@ -286,9 +286,9 @@ async def test_nobody_is_asked_for_more_of_a_share(stage: StageOf) -> None:
     async with stage(cast([ASK, say("enough")], endless), tools, budget=Budget(tokens=4_000)) as desk:
         run_id = await desk.start()
         await desk.runs.result(run_id)
-        [worker] = await workers(desk, run_id)
-        assert (await traced(desk, worker)).all_asked == ()
-        assert "its share of its parent's" in (await desk.runs.result(worker)).reason
+        [child] = await children(desk, run_id)
+        assert (await traced(desk, child)).all_asked == ()
+        assert "its share of its parent's" in (await desk.runs.result(child)).reason
 
 
 async def test_where_nothing_is_left_work_is_not_handed_on(stage: StageOf) -> None:
@@ -303,10 +303,10 @@ async def test_while_the_other_waits_for_a_person_no_time_is_spent(stage: StageO
     script = cast([ASK, say("fine")], [call("raise_pay", to=1), say("raised")])
     async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")], budget=Budget(time=3)) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [request] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [request] = await desk.waiting(child)
         await asyncio.sleep(4)
-        await desk.decide(worker, request, Choice.APPROVE)
+        await desk.decide(child, request, Choice.APPROVE)
         assert (await desk.runs.result(run_id)).state is RunState.ANSWERED
 
 
@@ -321,8 +321,8 @@ async def test_the_time_that_the_other_works_counts(stage: StageOf) -> None:
     async with stage(script, [payroll([slow]).as_tool("Knows.")], budget=Budget(time=1.5)) as desk:
         run_id = await desk.start()
         outcome = await desk.runs.result(run_id)
-        [worker] = await workers(desk, run_id)
-        assert (outcome.state, (await desk.runs.result(worker)).state) == (RunState.LIMITED, RunState.LIMITED)
+        [child] = await children(desk, run_id)
+        assert (outcome.state, (await desk.runs.result(child)).state) == (RunState.LIMITED, RunState.LIMITED)
         assert "s is spent" in outcome.reason
 
 
@@ -337,11 +337,11 @@ async def test_a_worker_without_the_other_agent_makes_its_run_wait(stage: StageO
         [request] = await desk.waiting(run_id)
         await desk.serve(Agent(whole.name, model=whole.model, instructions="You are tested.", tools=[look]))
         await desk.decide(run_id, request, Choice.APPROVE)
-        [worker] = await workers(desk, run_id)
-        [stuck] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [stuck] = await desk.waiting(child)
         assert (stuck.kind, "serves no agent 'payroll'" in stuck.reason) == (RequestKind.STUCK, True)
         await desk.serve(whole)
-        await desk.decide(worker, stuck, Choice.RETRY)
+        await desk.decide(child, stuck, Choice.RETRY)
         assert (await desk.runs.result(run_id)).answer == "fine"
 
 
@@ -363,9 +363,9 @@ async def test_only_the_run_that_works_for_the_call_is_believed(stage: StageOf) 
     async with stage(cast([ASK, say("fine")], [say("4,000")]), [payroll().as_tool("Knows.")]) as desk:
         run_id, another = await desk.start(), await desk.start()
         await desk.runs.result(run_id)
-        [worker] = await workers(desk, run_id)
+        [child] = await children(desk, run_id)
         key = (await traced(desk, run_id)).turns[0].calls[0].key
-        by = Delegated(run_id=worker, segment_id=(await desk.runs.find(worker)).segment_id)
+        by = Delegated(run_id=child, segment_id=(await desk.runs.find(child)).segment_id)
         assert (await outcome_of(desk.client, by, parent=run_id, root=key)).answer == "4,000"
         for parent, root in ((another, key), (run_id, "another")):
             with pytest.raises(NotDelegatedError, match="no run that works for this call"):
@@ -387,12 +387,12 @@ async def test_each_trace_names_the_other_run_and_tokens_are_counted_once(stage:
     async with stage(cast([ASK, say("fine")], [say("4,000")]), [payroll().as_tool("Knows.")]) as desk:
         run_id = await desk.start()
         outcome = await desk.runs.result(run_id)
-        [worker] = await workers(desk, run_id)
-        ours, theirs = await traced(desk, run_id), await traced(desk, worker)
+        [child] = await children(desk, run_id)
+        ours, theirs = await traced(desk, run_id), await traced(desk, child)
         view = View(now=ours.last)
         shown = {each.run_id: [written(line) for line in traced_text(each, view)] for each in (ours, theirs)}
-        assert f"  by       run {worker}" in shown[run_id]
-        assert f"  for      run {run_id}" in shown[worker]
+        assert f"  by       run {child}" in shown[run_id]
+        assert f"  for      run {run_id}" in shown[child]
         tokens = f"{theirs.usage.input:,} tokens in, {theirs.usage.output:,} out"
         assert f"           of that, {tokens} by the runs that it handed work to" in shown[run_id]
         assert ours.handed == theirs.usage
@@ -402,4 +402,4 @@ async def test_each_trace_names_the_other_run_and_tokens_are_counted_once(stage:
         assert sum(found.values()) == outcome.usage.input
         narration = Narration()
         told = [written(line) for event in await desk.runs.events(run_id) for line in narration.feed(event)]
-        assert [line for line in told if f"by        run {worker}" in line]
+        assert [line for line in told if f"by        run {child}" in line]

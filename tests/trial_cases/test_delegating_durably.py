@@ -12,7 +12,7 @@ from perdure.temporal.journal import Journal
 from perdure.testing import call, error, say
 from tests.conftest import Stage, StageOf
 from tests.trial_cases.conftest import Housed, Ledger
-from tests.trial_cases.team import ASK, cast, payroll, raise_pay, reset, stood, traced, workers
+from tests.trial_cases.team import ASK, cast, children, payroll, raise_pay, reset, stood, traced
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +34,8 @@ async def test_a_worker_that_is_killed_in_the_others_tool_loses_nothing(housed: 
         process.kill()
         process.start()
         assert (await desk.runs.result(run_id)).answer == "done: paid 3"
-        [worker] = await workers(desk, run_id)
-        assert (await desk.runs.find(worker)).state is RunState.ANSWERED
+        [child] = await children(desk, run_id)
+        assert (await desk.runs.find(child)).state is RunState.ANSWERED
         keys = {line.split()[-1] for line in ledger.lines}
         assert (len(ledger.lines), len(keys)) == (2, 1)
 
@@ -45,10 +45,10 @@ async def test_a_cold_worker_takes_both_runs_on(stage: StageOf) -> None:
     tools = [payroll([raise_pay]).as_tool("Raises pay.")]
     async with stage(script, tools, cached=0, journal=Journal(kept_bytes=0)) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [request] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [request] = await desk.waiting(child)
         await desk.serve()
-        await desk.decide(worker, request, Choice.APPROVE)
+        await desk.decide(child, request, Choice.APPROVE)
         assert (await desk.runs.result(run_id)).answer == "fine"
         assert desk.texts() == ["raised"]
 
@@ -72,11 +72,11 @@ async def test_a_run_set_back_to_before_the_work_has_it_done_under_the_same_keys
     async with await _paying(stage, keys, ask=False) as desk:
         run_id = await desk.start()
         await _ended(desk, run_id)
-        [worker] = await workers(desk, run_id)
-        first = await desk.runs.find(worker)
+        [child] = await children(desk, run_id)
+        first = await desk.runs.find(child)
         await reset(desk, run_id, 1)
         await _ended(desk, run_id)
-        assert (await desk.runs.find(worker)).segment_id != first.segment_id
+        assert (await desk.runs.find(child)).segment_id != first.segment_id
         assert (len(keys), len(set(keys))) == (2, 1)
 
 
@@ -84,16 +84,16 @@ async def test_work_that_is_still_going_on_when_the_run_is_set_back_is_ended_fir
     keys: list[str] = []
     async with await _paying(stage, keys, ask=True) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [old] = await desk.waiting(worker)
-        first = (await desk.runs.find(worker)).segment_id
+        [child] = await children(desk, run_id)
+        [old] = await desk.waiting(child)
+        first = (await desk.runs.find(child)).segment_id
         await reset(desk, run_id, 1)
-        while (row := await desk.runs.find(worker)).segment_id == first or not row.requests:
+        while (row := await desk.runs.find(child)).segment_id == first or not row.requests:
             await asyncio.sleep(0.05)
-        before = desk.client.get_workflow_handle(worker, run_id=first)
+        before = desk.client.get_workflow_handle(child, run_id=first)
         assert (await before.describe()).status.name == "CANCELED"
         assert row.requests[0].id != old.id
-        await desk.decide(worker, row.requests[0], Choice.APPROVE)
+        await desk.decide(child, row.requests[0], Choice.APPROVE)
         await _ended(desk, run_id)
         assert len(keys) == 1
 
@@ -102,14 +102,14 @@ async def test_a_run_set_back_to_while_the_other_worked_waits_for_that_very_run(
     keys: list[str] = []
     async with await _paying(stage, keys, ask=True) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        [request] = await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        [request] = await desk.waiting(child)
         await stood(desk, run_id, RunState.ACTING)
         while (await traced(desk, run_id)).turns[0].calls[0].state != "running":
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)  # for the task that took in that it has begun
         await reset(desk, run_id, 2)
-        await desk.decide(worker, request, Choice.APPROVE)
+        await desk.decide(child, request, Choice.APPROVE)
         await _ended(desk, run_id)
         assert len(keys) == 1
 
@@ -119,7 +119,7 @@ async def test_a_run_set_back_to_before_it_heard_of_the_end_hears_of_it_again(st
     async with await _paying(stage, keys, ask=False) as desk:
         run_id = await desk.start()
         await _ended(desk, run_id)
-        await workers(desk, run_id)
+        await children(desk, run_id)
         await reset(desk, run_id, 2)
         await _ended(desk, run_id)
         assert len(keys) == 1
@@ -130,11 +130,11 @@ async def test_a_run_that_was_terminated_while_another_worked_for_it_is_not_take
     script = cast([ASK, say("fine")], [call("raise_pay", to=1), say("raised")])
     async with stage(script, [payroll([raise_pay]).as_tool("Raises pay.")]) as desk:
         run_id = await desk.start()
-        [worker] = await workers(desk, run_id)
-        await desk.waiting(worker)
+        [child] = await children(desk, run_id)
+        await desk.waiting(child)
         await desk.client.get_workflow_handle(run_id).terminate(reason="away with it")
-        await stood(desk, worker, RunState.CANCELLED)
-        with pytest.raises(SteeringRefusedError, match=f"run {worker} was working for this one"):
+        await stood(desk, child, RunState.CANCELLED)
+        with pytest.raises(SteeringRefusedError, match=f"run {child} was working for this one"):
             await desk.runs.retry(run_id, by="ann")
 
 
@@ -143,8 +143,8 @@ async def test_a_run_that_is_taken_on_keeps_what_came_of_the_work(stage: StageOf
     async with stage(script, [payroll().as_tool("Knows.")]) as desk:
         run_id = await desk.start()
         [stuck] = await desk.waiting(run_id)
-        [worker] = await workers(desk, run_id)
-        first = (await desk.runs.find(worker)).segment_id
+        [child] = await children(desk, run_id)
+        first = (await desk.runs.find(child)).segment_id
         await desk.decide(run_id, stuck, Choice.STOP)
         assert (await desk.runs.result(run_id)).state is RunState.FAILED
         await desk.runs.retry(run_id, by="ann")
@@ -153,4 +153,4 @@ async def test_a_run_that_is_taken_on_keeps_what_came_of_the_work(stage: StageOf
         await desk.decide(run_id, waits[0], Choice.RETRY)
         await _ended(desk, run_id)
         assert desk.texts() == ["4,000"]
-        assert (await desk.runs.find(worker)).segment_id == first
+        assert (await desk.runs.find(child)).segment_id == first

@@ -3,18 +3,15 @@
 import asyncio
 import base64
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from perdure import File, tool
 from perdure.core.contracts import Choice, FileRef, RequestKind, RunState, Start
 from perdure.files import MOST_INLINE, FileError
 from perdure.store import Store
-from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
 from perdure.testing import Seen, call, say
 from perdure.traces import document, text
@@ -228,23 +225,13 @@ async def test_a_start_cannot_name_a_file_of_another_run(stage, store):
 # --- growth -----------------------------------------------------------------------------------------------------------
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """A server that suggests a new segment after a few turns."""
-    settings = {"limit.historyCount.suggestContinueAsNew": 60}
-    async with DevServer(tmp_path_factory.mktemp("short"), fast=True, ui=False, dynamic_config=settings) as running:
-        yield running.address
-
-
-async def test_files_go_along_into_new_segments(stage, protocol, kept, short, monkeypatch):
-    monkeypatch.setenv("TEMPORAL_ADDRESS", short)
-
+async def test_files_go_along_into_new_segments(brief, protocol, kept):
     def reply(seen: Seen) -> Any:
         wanted = [INVOICE] + [LABEL] * seen.turn
         assert contents(seen) == wanted, f"turn {seen.turn}: {seen.files}"
         return call("label", parcel=seen.turn) if seen.turn < 12 else say("all seen")
 
-    async with stage(reply, [label], protocol=protocol, store=kept, turns=30) as desk:
+    async with brief(reply, [label], protocol=protocol, store=kept, turns=30) as desk:
         run_id = await started(desk)
         assert (await desk.runs.result(run_id)).answer == "all seen"
         assert len(await desk.segments(run_id)) >= 2

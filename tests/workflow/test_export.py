@@ -20,9 +20,7 @@ from perdure.traces.events import ActivityFailed, ActivityScheduled, RunStarted
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf
 from tests.trial_cases.test_retrying import asked_anew
-from tests.workflow.test_roll_over import brief, look, looks, pay, short
-
-__all__ = ["brief", "short"]
+from tests.workflow.test_roll_over import look, looks, pay
 
 
 async def _taken_by_retention(desk: Stage, run_id: str, *segment_ids: str) -> None:

@@ -17,13 +17,11 @@ from perdure.traces.turns import trace
 from tests.conftest import StageOf, asked
 from tests.trial_cases.test_compaction import after
 from tests.trial_cases.test_compaction import look as long_look
-from tests.workflow.test_roll_over import _grown_at_the_gate, brief, keys, look, looks, pay, short
+from tests.workflow.test_roll_over import _grown_at_the_gate, keys, look, looks, pay
 from tests.workflow.test_steering_over_segments import _grown
 
 pytestmark = pytest.mark.slow
 
-
-__all__ = ["brief", "short"]
 
 PATIENCE = 20  # seconds for what would otherwise never end
 

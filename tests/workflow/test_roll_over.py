@@ -1,17 +1,14 @@
 """A long run goes on in new segments, and stays one run for everybody who looks at it or decides in it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from perdure import Budget, Critic, ToolContext, tool
 from perdure.core.contracts import Choice, Request, RequestKind, RunState
 from perdure.core.runs import DecisionRefusedError
 from perdure.providers.registry import PROTOCOLS
-from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
 from perdure.testing import Script, call, error, say, think
 from perdure.traces.events import ActivityFailed, RunStarted
@@ -19,22 +16,6 @@ from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf, asked
 
 pytestmark = pytest.mark.slow
-
-
-_SHORT = {"limit.historyCount.suggestContinueAsNew": 60}  # events; the server's default is 4,096
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """A server that suggests a new segment after a few turns."""
-    async with DevServer(tmp_path_factory.mktemp("short"), fast=True, ui=False, dynamic_config=_SHORT) as running:
-        yield running.address
-
-
-@pytest.fixture
-def brief(stage: StageOf, short: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", short)
-    return stage
 
 
 @tool(effect="read")

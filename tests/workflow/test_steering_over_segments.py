@@ -11,9 +11,7 @@ from perdure.testing import call, say
 from perdure.tools.builtin import ask_operator
 from perdure.traces.turns import trace
 from tests.conftest import Stage, StageOf
-from tests.workflow.test_roll_over import _segments, brief, keys, pay, short
-
-__all__ = ["brief", "short"]
+from tests.workflow.test_roll_over import _segments, keys, pay
 
 
 async def _grown(desk: Stage, run_id: str) -> None:

@@ -17,25 +17,23 @@ import pytest_asyncio
 
 from perdure.core.contracts import ASK_CRITIC, CALL_MODEL, COMPACT_TRANSCRIPT, FINAL_STATES, CallModel, RunState, Usage
 from perdure.store import Store
-from perdure.temporal.embedded import DevServer
 from perdure.traces import cases
 from perdure.traces.events import ActivityCompleted, ActivityScheduled
 from perdure.traces.stats import stats
 from perdure.traces.turns import trace
-from tests.conftest import StageOf
+from tests.conftest import StageOf, suggesting
 from tests.workflow.drawn import Played, drawn, played
 
 pytestmark = pytest.mark.slow
 
 
-_SHORT = {"limit.historyCount.suggestContinueAsNew": 40}  # events: so that a segment ends anywhere
 _SEEDS = (0, 3, 4, 6, 10, 11)  # between them: each protocol, and most of what may meet
 _MOST_ASKED = 40_000  # bytes of an activity's input
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shortest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    async with DevServer(tmp_path_factory.mktemp("shortest"), fast=True, ui=False, dynamic_config=_SHORT) as running:
+    async with suggesting(tmp_path_factory.mktemp("shortest"), 40) as running:  # so that a segment ends anywhere
         yield running.address
 
 
@@ -50,7 +48,6 @@ async def test_whatever_meets_in_a_run_it_ends_and_its_record_is_whole(briefest,
     await _played_and_checked(briefest, tmp_path, seed)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(0)
 async def test_whatever_meets_in_many_runs(briefest: StageOf, tmp_path: Path) -> None:
     """For FUZZ_SECONDS, from SEED on; it tells of all faults at the end."""
