@@ -263,6 +263,8 @@ def _call(call: TracedCall, view: View) -> Iterator[Line]:
     elif call.state != "waiting":
         what = "not run yet" if call.state == "pending" else ""
         yield from field(call.state.replace("_", " "), what, tone=TONES.get(call.state, "label"))
+        if call.by and call.state == "running":  # what keeps it, a person perhaps, is told there
+            yield Line(next_command("show", call.by).spans, Span(""), 2, COLUMN)
     yield from _files(call.files)
 
 

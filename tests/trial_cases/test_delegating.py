@@ -11,7 +11,7 @@ from perdure.core.contracts import RUN, Choice, Delegated, RequestKind, RunState
 from perdure.core.runs import SteeringRefusedError
 from perdure.temporal.delegated import NotDelegatedError, outcome_of
 from perdure.testing import call, error, say
-from perdure.traces.lines import Line
+from perdure.traces.lines import Line, Span
 from perdure.traces.narrate import Narration
 from perdure.traces.stats import stats
 from perdure.traces.text import View
@@ -65,6 +65,9 @@ async def test_what_the_other_agent_does_waits_in_the_same_inbox_over_a_restart(
         assert (found.run_id, found.parent) == (child, run_id)
         above = await desk.runs.find(run_id)
         assert (above.state, above.requests) == (RunState.ACTING, ())
+        seen_above = await traced(desk, run_id)
+        told = [line.spans for line in traced_text(seen_above, View(now=seen_above.last))]
+        assert [Span(f"perdure show {child}", "command")] in [list(spans) for spans in told]
         await desk.rest()
         await desk.decide_by_signal(child, request, Choice.APPROVE)
         await desk.serve()
