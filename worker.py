@@ -1,7 +1,6 @@
 """python worker.py [agents...]: host the workflows and the activities. Composition root and sandbox; no logic."""
 
 import asyncio
-import compileall
 import gc
 import os
 import pkgutil
@@ -36,6 +35,7 @@ from perdure.temporal.embedded import state_folder
 from perdure.temporal.journal import Journal
 from perdure.temporal.runner import without_contexts
 from perdure.temporal.search_attributes import SearchAttributesMissingError, ensure_search_attributes
+from perdure.temporal.shared_code import share_code
 from perdure.temporal.workers import identity
 from perdure.tools.discovery import AgentLoadError, load
 
@@ -83,6 +83,7 @@ def build(
         rates: model calls per second, by vendor, over all workers of the task queue.
         patience: how long a run waits for a worker that holds to a rate, before it asks whether there still is one.
     """
+    share_code(workflows.__name__)
     lanes = Lanes({vendor: queue_of(task_queue, vendor) for vendor in rates or {}}, patience)
     served = deeds.activities(agents, key or grant_key(state_folder()), journal, store, lanes)
     asking = [deed for deed in served if deed.__name__ in deeds.ASKING]
@@ -129,20 +130,9 @@ class Crew(AbstractAsyncContextManager["Crew"]):
         await asyncio.gather(*(each.__aexit__(kind, error, at) for each in self._workers))
 
 
-def compile_ahead() -> None:
-    """Bytecode for what the sandbox imports anew for every run; without it each run would compile the source again.
-
-    Python writes none by itself where PYTHONDONTWRITEBYTECODE is set, as in many images. Where it can't be written,
-    runs start a little slower.
-    """
-    for folder in workflows.__path__:
-        compileall.compile_dir(folder, quiet=2)
-
-
 async def main(specs: Sequence[str] = ()) -> int:
     """Serve until SIGTERM or SIGINT, then let running tools finish. 0, or 1 with what is wrong on stderr."""
     log_to_stderr()
-    compile_ahead()
     try:
         rates = rates_from_env()
         agents, key, store = load(specs), grant_key(state_folder()), store_from_env()
