@@ -6,7 +6,6 @@ cancelled that one alone, and also when this run is cancelled, which cancels it;
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio import workflow
@@ -24,12 +23,11 @@ _RESET = "the run that it works for was reset to before it began"
 _STILL_THERE = 6  # times that a run of the same id is in the way, before a person is asked; the pauses double
 
 
-@dataclass(frozen=True)
 class Budgeting:
     """`share`: what one more run may spend; None for nothing. `changed`: is called when one begins or ends."""
 
-    share: Callable[[], Limits | None]
-    changed: Callable[[], object]
+    def __init__(self, share: Callable[[], Limits | None], changed: Callable[[], object]) -> None:
+        self.share, self.changed = share, changed
 
 
 async def handed_over(gate: Gate, start: Start, run_id: str, stuck: Callable[[str], Request]) -> Delegated:
