@@ -312,6 +312,7 @@ def cancel(
     context: typer.Context,
     run: RunArgument,
     reason: WhyOption = "",
+    by: ByOption = "",
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Stop a run. Its tools are told and waited for; the trace then says what did and did not happen.
@@ -320,16 +321,16 @@ def cancel(
     perdure cancel leave-desk-7f3a --reason 'booked by phone'
     """
     at = desk(context)
-    at.do(_cancel(at, run, reason, output))
+    at.do(_cancel(at, run, reason, by, output))
 
 
-async def _cancel(at: Desk, run: str, reason: str, output: Output) -> int:
+async def _cancel(at: Desk, run: str, reason: str, by: str, output: Output) -> int:
     runs = await at.world.runs()
     row = await runs.find(run)
     if row.state in FINAL_STATES:
         raise DecisionRefusedError(f"run {row.run_id!r} has ended: {row.state}. Nothing was cancelled")
     try:
-        await runs.cancel(row.run_id, reason=reason)
+        await runs.cancel(row.run_id, reason=reason, by=by)
     except RunNotFoundError:
         raise DecisionRefusedError(f"run {row.run_id!r} ended just now. Nothing was cancelled") from None
     if output is not Output.TEXT:

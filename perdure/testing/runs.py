@@ -196,11 +196,11 @@ class InMemoryRuns:
         history.retry(by, reason)
         self._tell()
 
-    async def cancel(self, run_id: str, *, reason: str = "") -> None:
+    async def cancel(self, run_id: str, *, reason: str = "", by: str = "") -> None:
         history = self._history(run_id)
         if history.outcome and history.outcome.state in FINAL_STATES:
             return
-        history.cancel("client@desk", reason)
+        history.cancel(by or "client@desk", reason)
         history.end(RunState.CANCELLED, reason=reason or "cancelled")
         self._playing.pop(history.run_id, None)
         self._go_on(history.run_id, None)

@@ -104,6 +104,11 @@ def test_cancelling_keeps_the_reason(waiting: Console) -> None:
     assert "booked by phone" in told.stdout
 
 
+def test_cancelling_keeps_whose_word_it_was(waiting: Console) -> None:
+    assert waiting("cancel", "leave", "--by", "ann").exit_code == exits.DONE
+    assert "asked by ann" in waiting("trace", "leave-17").stdout
+
+
 def test_what_has_ended_cannot_be_cancelled(waiting: Console) -> None:
     waiting("approve", "a1b2c3d4")
     assert waiting("cancel", "leave-17").exit_code == exits.NOT_TAKEN

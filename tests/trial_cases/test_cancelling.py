@@ -9,12 +9,12 @@ from perdure import ToolContext, tool
 from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, delay, error, say
 from perdure.tools.declare import UNSURE
-from perdure.traces.events import ActivityCompleted
+from perdure.traces.events import ActivityCompleted, CancelRequested
 
 
-async def cancelled(desk, run_id):
-    """The run's row, once its cancel is through; and its report."""
-    await desk.runs.cancel(run_id, reason="enough")
+async def cancelled(desk, run_id, by=""):
+    """How the run ended, once its cancel is through."""
+    await desk.runs.cancel(run_id, reason="enough", by=by)
     return await ended(desk, run_id)
 
 
@@ -100,8 +100,10 @@ async def test_a_cancel_while_a_gate_waits_withdraws_the_request(stage, ledger):
     async with stage([[call("send"), call("send")], say("done")], [send]) as desk:
         run_id = await desk.start()
         await desk.waiting(run_id, 2)
-        outcome = await cancelled(desk, run_id)
+        outcome = await cancelled(desk, run_id, by="ann")
+        [asked] = [event for event in await desk.runs.events(run_id) if isinstance(event, CancelRequested)]
 
+        assert (asked.by, asked.reason) == ("ann", "enough")
         assert outcome.state is RunState.CANCELLED
         assert outcome.report == ("send(): not run: the run was cancelled first",) * 2
         assert ledger.lines == []
