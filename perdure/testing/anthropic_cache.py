@@ -16,9 +16,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from perdure.testing.anthropic_grammar import blocks_of
-from perdure.testing.media import counted_as
-from perdure.testing.prompt_cache import Block, Prompt
+from perdure.testing.anthropic_transcript import Message, Row, row_of
+from perdure.testing.prompt_cache import Prompt
 
 _PLACES: Final = 20
 _RUNS: Final = ("tool_use", "tool_result")
@@ -27,30 +26,31 @@ _NEVER_MARKED: Final = ("thinking", "redacted_thinking")
 
 def prompt_of(body: dict[str, Any]) -> Prompt:
     """A checked request, as the cache sees it."""
-    rows = list(_rows(body))
-    blocks = [block for block, _ in rows]
-    marks = {index for index, block in enumerate(blocks) if block.get("cache_control")}
+    placed = list(_rows(body))
+    rows = [row for row, _ in placed]
+    marks = {index for index, row in enumerate(rows) if row.mark}
     if body.get("cache_control"):
-        marks |= {max(index for index, block in enumerate(blocks) if block.get("type") not in _NEVER_MARKED)}
+        marks |= {max(index for index, row in enumerate(rows) if row.kind not in _NEVER_MARKED)}
     return Prompt(
         scope=body["model"],
-        blocks=[Block(_bare(block), under, counted_as(_bare(block))) for block, under in rows],
+        blocks=[(row.block, under) for row, under in placed],
         kept=marks,
-        sought={place for mark in marks for place in _places(blocks, mark)},
+        sought={place for mark in marks for place in _places(rows, mark)},
     )
 
 
-def _rows(body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+def _rows(body: dict[str, Any]) -> Iterator[tuple[Row, str]]:
     for tool in body.get("tools", ()):
-        yield tool, "tool"
+        yield row_of(tool), "tool"
     system = body.get("system") or []
     speed = _set(body, "speed")
     for block in [{"type": "text", "text": system}] if isinstance(system, str) else system:
-        yield block, f"system {speed}"
+        yield row_of(block), f"system {speed}"
     settings = _set(body, "speed", "tool_choice", "thinking", "output_config")
-    for message in body["messages"]:
-        for block in blocks_of(message):
-            yield block, f"{message['role']} {settings}"
+    for message in Message.of(body["messages"]):
+        under = f"{message['role']} {settings}"
+        for row in message.rows:
+            yield row, under
 
 
 def _set(body: dict[str, Any], *names: str) -> str:
@@ -58,15 +58,11 @@ def _set(body: dict[str, Any], *names: str) -> str:
     return json.dumps([body.get(name, defaults.get(name)) for name in names], sort_keys=True)
 
 
-def _bare(block: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def _places(blocks: Sequence[dict[str, Any]], mark: int) -> Iterator[int]:
+def _places(rows: Sequence[Row], mark: int) -> Iterator[int]:
     """Where it is looked from this breakpoint, backwards."""
     places, behind = 0, None
     for index in range(mark, -1, -1):
-        kind = blocks[index].get("type")
+        kind = rows[index].kind
         places += not (kind == behind and kind in _RUNS)
         if places > _PLACES:
             return

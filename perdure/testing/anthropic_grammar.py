@@ -15,9 +15,11 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing.anthropic_transcript import Message as Sent
+from perdure.testing.known import MOST_MESSAGES, misshaped
 from perdure.testing.media import check_block, check_many
 from perdure.testing.schemas import format_problem, schema_problem
-from perdure.testing.wire import RefusalError, digest, mark_of, sealed, validated
+from perdure.testing.wire import RefusalError, digest, mark_of, sealed
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
@@ -131,18 +133,20 @@ def _either(content: object) -> str:
     return "text" if isinstance(content, str) else "blocks"
 
 
+_KINDS: Final = {
+    each: each for each in ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document")
+} | {"server_tool_use": "tool_use"}
+_RESULT_KINDS: Final = {each: each for each in ("text", "image", "document")}
+
+
 def _kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else None
-    known = {"server_tool_use": "tool_use", "text": "text", "thinking": "thinking", "tool_use": "tool_use"}
-    known |= {"redacted_thinking": "redacted_thinking", "tool_result": "tool_result"}
-    known |= {"image": "image", "document": "document"}
-    return known.get(kind, "other") if isinstance(kind, str) else None
+    return _KINDS.get(kind, "other") if isinstance(kind, str) else None
 
 
 def _result_kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else None
-    known = ("text", "image", "document")
-    return kind if kind in known else "other" if isinstance(kind, str) else None
+    return _RESULT_KINDS.get(kind, "other") if isinstance(kind, str) else None
 
 
 class ToolResult(Cached):
@@ -244,7 +248,7 @@ class Counted(TypedDict):
 
     __pydantic_config__ = _FORM  # type: ignore[misc]
     model: Annotated[str, Field(min_length=1)]
-    messages: Annotated[list[Message], Field(min_length=1, max_length=100_000)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
     system: NotRequired[str | list[Text]]
     tools: NotRequired[list[Tool]]
     tool_choice: NotRequired[ToolChoice]
@@ -293,7 +297,7 @@ def check_counted(body: dict[str, Any], issued: set[str]) -> None:
 def _check_shape(body: dict[str, Any], shape: TypeAdapter[Any]) -> None:
     if body.get("messages") == []:
         raise RefusalError("messages: at least one message is required")
-    wrong = validated(shape, body, _NOISE)
+    wrong = misshaped(shape, body, _NOISE, "messages")
     if wrong:
         path, _, message = wrong
         raise RefusalError(f"{'.'.join(map(str, path))}: {message}")
@@ -304,12 +308,13 @@ def _check_content(body: dict[str, Any], issued: set[str]) -> None:
         _check_text(block["text"], "system")
     _check_tools(body)
     _check_format(body.get("output_config", {}).get("format"))
-    _check_transcript(body["messages"], issued)
-    check_many(body["messages"])
-    _check_thoughts(body)
-    _check_last(body["messages"][-1])
-    _check_cache(body)
-    if not body.get("tools") and any(blocks_of_kind(each, "tool_use", "tool_result") for each in body["messages"]):
+    messages = Sent.of(body["messages"])
+    _check_transcript(messages, issued)
+    check_many(media for each in messages for media in each.media)
+    _check_thoughts(messages, latest=body.get("thinking", {}).get("type") != "disabled")
+    _check_last(messages[-1])
+    _check_cache(body, messages)
+    if not body.get("tools") and any(each.calls or each.results for each in messages):
         raise RefusalError("Requests which have `tool_use` or `tool_result` blocks in `messages` must define `tools`.")
 
 
@@ -326,15 +331,6 @@ def layout_mark(blocks: list[dict[str, Any]]) -> str:
         elif block["type"] in ("tool_use", "server_tool_use"):
             layout.append("call")
     return digest("layout", layout, size=8)
-
-
-def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def blocks_of_kind(message: dict[str, Any], *kinds: str) -> list[dict[str, Any]]:
-    return [block for block in blocks_of(message) if block["type"] in kinds]
 
 
 def _check_tools(body: dict[str, Any]) -> None:
@@ -364,29 +360,29 @@ def _check_format(form: dict[str, Any] | None) -> None:
         raise RefusalError(f"output_config.format.schema: {problem}")
 
 
-def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
+def _check_transcript(messages: list[Sent], issued: set[str]) -> None:
     if messages[0]["role"] != "user":
         raise RefusalError('messages: first message must use the "user" role')
     seen: set[str] = set()
-    waiting: list[str] = []
+    before: Sent | None = None
     for index, message in enumerate(messages):
-        _check_blocks(index, message, issued)
-        _check_results(index, message, waiting)
-        waiting = [block["id"] for block in blocks_of_kind(message, "tool_use")]
-        for number, block in enumerate(blocks_of(message)):
-            if block["type"] == "tool_use":
-                if block["id"] in seen:
-                    raise RefusalError(f"messages.{index}.content.{number}: `tool_use` ids must be unique")
-                seen.add(block["id"])
-    _check_results(len(messages), None, waiting)
+        if not message.taken:
+            _check_blocks(index, message, issued)
+        _check_results(index, message.results, before)
+        for number, call_id in message.calls:
+            if call_id in seen:
+                raise RefusalError(f"messages.{index}.content.{number}: `tool_use` ids must be unique")
+            seen.add(call_id)
+        before = message
+    _check_results(len(messages), [], before)
 
 
-def _check_blocks(index: int, message: dict[str, Any], issued: set[str]) -> None:
+def _check_blocks(index: int, message: Sent, issued: set[str]) -> None:
     """What one message may hold: something, no blank text, blocks that belong to its role."""
     if not message["content"]:
         raise RefusalError(f"messages.{index}: all messages must have non-empty content")
     role = message["role"]
-    for number, block in enumerate(blocks_of(message)):
+    for number, block in enumerate(message.blocks):
         kind = block["type"]
         if kind == "text":
             _check_text(block["text"])
@@ -409,7 +405,7 @@ def _check_blocks(index: int, message: dict[str, Any], issued: set[str]) -> None
                 f"messages.{index}.content.{number}: Input tag '{kind}' found using 'type' does not match any of the "
                 "expected tags"
             )
-    if role == "assistant" and blocks_of(message)[-1]["type"] in _THOUGHTS:
+    if role == "assistant" and message.blocks[-1]["type"] in _THOUGHTS:
         raise RefusalError(f"messages.{index}: The final block in an assistant message cannot be `thinking`.")
 
 
@@ -420,10 +416,11 @@ def _check_text(text: str, where: str = "messages") -> None:
         raise RefusalError(f"{where}: text content blocks must contain non-whitespace text")
 
 
-def _check_results(index: int, message: dict[str, Any] | None, waiting: list[str]) -> None:
-    """The results of the last message's calls stand first in this one, each once, and there are no others."""
-    blocks = blocks_of(message) if message and message["role"] == "user" else []
-    results = [(number, block["tool_use_id"]) for number, block in enumerate(blocks) if block["type"] == "tool_result"]
+def _check_results(index: int, results: list[tuple[int, str]], before: Sent | None) -> None:
+    """The results of the calls in the message before stand first in this one, each once, and there are no others."""
+    if results == (before.answers if before else []):
+        return
+    waiting = [call_id for _, call_id in before.calls] if before else []
     answered: set[str] = set()
     for number, call_id in results:
         if call_id not in waiting:
@@ -448,47 +445,45 @@ def _check_results(index: int, message: dict[str, Any] | None, waiting: list[str
         )
 
 
-def _check_thoughts(body: dict[str, Any]) -> None:
-    """Every signature proves its text; the thoughts of the latest assistant turn are all there, and in place."""
-    messages = body["messages"]
+def _check_thoughts(messages: list[Sent], *, latest: bool) -> None:
+    """Every signature proves its text; the thoughts of the `latest` assistant turn are all there, and in place."""
     for index, message in enumerate(messages):
-        for number, block in enumerate(blocks_of(message)):
+        for number, block in enumerate(() if message.taken else message.blocks):
             where = f"messages.{index}.content.{number}"
             if block["type"] == "thinking" and block["signature"] != signature(block["thinking"]):
                 raise RefusalError(f"{where}: Invalid `signature` in `thinking` block")
             if block["type"] == "redacted_thinking" and not sealed(block["data"]):
                 raise RefusalError(f"{where}: Invalid `data` in `redacted_thinking` block")
-    if body.get("thinking", {}).get("type") == "disabled":
+    last = max((index for index, each in enumerate(messages) if each["role"] == "assistant"), default=None)
+    if last is None or not latest:
         return
-    latest = max((index for index, each in enumerate(messages) if each["role"] == "assistant"), default=None)
-    if latest is None:
-        return
-    mark = layout_mark(blocks_of(messages[latest]))
-    for number, block in enumerate(blocks_of(messages[latest])):
+    mark = layout_mark(messages[last].blocks)
+    for number, block in enumerate(messages[last].blocks):
         if mark_of(block.get("id")) not in (None, mark):
             raise RefusalError(
-                f"messages.{latest}.content.{number}: `thinking` or `redacted_thinking` blocks in the latest assistant "
+                f"messages.{last}.content.{number}: `thinking` or `redacted_thinking` blocks in the latest assistant "
                 "message cannot be modified. These blocks must remain as they were in the original response."
             )
 
 
-def _check_last(message: dict[str, Any]) -> None:
+def _check_last(message: Sent) -> None:
     if message["role"] != "assistant":
         return
-    last = blocks_of(message)[-1]
+    last = message.blocks[-1]
     if last["type"] == "text" and last["text"] != last["text"].rstrip():
         raise RefusalError("messages: final assistant content cannot end with trailing whitespace")
-    if not blocks_of_kind(message, "server_tool_use", "compaction"):  # sent back as it is, and goes on
+    if not message.of_kind("server_tool_use", "compaction"):  # sent back as it is, and goes on
         raise RefusalError(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
 
 
-def _check_cache(body: dict[str, Any]) -> None:
+def _check_cache(body: dict[str, Any], messages: list[Sent]) -> None:
     system = body["system"] if isinstance(body.get("system"), list) else []
-    blocks = [block for message in body["messages"] for block in blocks_of(message)]
-    places = (*body.get("tools", ()), *system, *blocks, body)  # the top level's is one at the end
-    marks = [mark for mark in (each.get("cache_control") for each in places) if mark]
+    before = [each.get("cache_control") for each in (*body.get("tools", ()), *system)]
+    inside = [mark for message in messages for mark in message.marks]
+    at_the_end = body.get("cache_control")  # the top level's
+    marks = [mark for mark in (*before, *inside, at_the_end) if mark]
     if len(marks) > _CACHE_BREAKPOINTS:
         raise RefusalError(f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}.")
     hours = [mark.get("ttl") == "1h" for mark in marks]

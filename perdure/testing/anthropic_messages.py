@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from perdure.testing.anthropic_cache import prompt_of
-from perdure.testing.anthropic_grammar import blocks_of_kind, check_counted, check_request, layout_mark, signature
+from perdure.testing.anthropic_grammar import check_counted, check_request, layout_mark, signature
+from perdure.testing.anthropic_transcript import Message
+from perdure.testing.known import Known
 from perdure.testing.prompt_cache import Prompt, counted
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Pause, Refuse, Say, Think, Turn
 from perdure.testing.wire import (
@@ -17,7 +19,6 @@ from perdure.testing.wire import (
     RefusalError,
     digest,
     issue_id,
-    observed,
     seal,
     stopped,
     task_of,
@@ -38,6 +39,9 @@ class AnthropicMessages:
     name = "anthropic"
     path = "/v1/messages"
 
+    def __init__(self) -> None:
+        self._known = Known(Message)
+
     def admit(self, headers: Mapping[str, str]) -> str:
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
         if not key:
@@ -47,19 +51,18 @@ class AnthropicMessages:
         return key
 
     def check(self, body: dict[str, Any], issued: set[str]) -> None:
-        check_request(body, issued)
+        with self._known.among(body, "messages"):
+            check_request(body, issued)
 
     def count(self, body: dict[str, Any], issued: set[str]) -> dict[str, Any]:
         """The answer of `count_tokens`, under the same grammar."""
-        check_counted(body, issued)
+        with self._known.among(body, "messages"):
+            check_counted(body, issued)
         return {"input_tokens": counted(prompt_of(body))}
 
     def ask(self, body: dict[str, Any]) -> Asked:
-        messages = body["messages"]
+        messages = Message.of(body["messages"])
         task = task_of(messages[0]["content"])
-        results = [
-            [observed(block.get("content")) for block in blocks_of_kind(each, "tool_result")] for each in messages
-        ]
         offered = body.get("tool_choice", {}).get("type") != "none"
         return Asked(
             model=body["model"],
@@ -68,8 +71,8 @@ class AnthropicMessages:
             turns=sum(each["role"] == "assistant" for each in messages),
             stream=body.get("stream", False),
             tools=[tool["name"] for tool in body.get("tools", ())] if offered else [],
-            observations=[text for texts in results for text in texts],
-            latest=results[-1],
+            observations=[text for each in messages for text in each.observations],
+            latest=messages[-1].observations,
         )
 
     def prompt(self, body: dict[str, Any]) -> Prompt:

@@ -7,15 +7,17 @@ Thoughts do not exist here: they are dropped, and only counted in the usage.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing import known
 from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
 from perdure.testing.schemas import format_problem, schema_problem
-from perdure.testing.wire import RefusalError, digest, object_in, text_of
+from perdure.testing.wire import RefusalError, digest, object_in, observed, text_of
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
 _ISSUED: Final = ConfigDict(extra="allow", strict=True)
@@ -176,12 +178,25 @@ _REQUEST: Final[TypeAdapter[Any]] = TypeAdapter(Request)
 _NOISE: Final = frozenset({"spoken", "assistant", "tool", "text", "parts", "none", "word", "named"})
 
 
+class Sent(known.Message):
+    """A message whose shape is right, with what is learnt of it by itself."""
+
+    @cached_property
+    def calls(self) -> list[str]:
+        """The ids of its calls."""
+        return [call["id"] for call in self.get("tool_calls", ())]
+
+    @cached_property
+    def observation(self) -> str:
+        return observed(self["content"])
+
+
 def check_request(body: dict[str, Any], issued: set[str]) -> None:
     """Raises RefusalError where the vendor would answer 400."""
-    refuse_shape(_REQUEST, body, _NOISE)
+    refuse_shape(_REQUEST, body, _NOISE, "messages")
     _check_tools(body)
     _check_format(body.get("response_format"))
-    _check_transcript(body["messages"], issued)
+    _check_transcript(Sent.of(body["messages"]), issued)
 
 
 def _check_tools(body: dict[str, Any]) -> None:
@@ -219,12 +234,13 @@ def _check_format(form: Any) -> None:
         raise RefusalError(f"Invalid schema for response_format: {problem}.", param="response_format")
 
 
-def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
+def _check_transcript(messages: list[Sent], issued: set[str]) -> None:
     """Each call is answered once, in the tool messages directly after it, and nothing else is answered."""
     waiting: list[str] = []
     answered: set[str] = set()
     for index, message in enumerate(messages):
-        _check_parts(index, message)
+        if not message.taken:
+            _check_parts(index, message)
         if message["role"] == "tool":
             _check_result(index, message["tool_call_id"], waiting, answered)
             answered.add(message["tool_call_id"])
@@ -232,8 +248,9 @@ def _check_transcript(messages: list[dict[str, Any]], issued: set[str]) -> None:
         _check_answered(index, waiting, answered)
         waiting, answered = [], set()
         if message["role"] == "assistant":
-            _check_assistant(index, message, issued)
-            waiting = [call["id"] for call in message.get("tool_calls", ())]
+            if not message.taken:
+                _check_assistant(index, message, issued)
+            waiting = message.calls
     _check_answered(len(messages), waiting, answered)
 
 

@@ -10,7 +10,7 @@ import base64
 import binascii
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,10 +82,9 @@ def media_in(block: Any) -> Iterator[Media]:
                 yield from media_in(each)
 
 
-def seen_files(body: Mapping[str, Any]) -> list[SeenFile]:
-    """All that a checked request carries."""
-    found = media_in(body.get("messages", body.get("input")))
-    return [SeenFile(each.name, each.media_type, each.content) for each in found]
+def seen(media: Iterable[Media]) -> list[SeenFile]:
+    """As scripts see them."""
+    return [SeenFile(each.name, each.media_type, each.content) for each in media]
 
 
 def counted_as(content: object) -> int:
@@ -121,9 +120,9 @@ def check_block(block: dict[str, Any], where: str) -> None:
         )
 
 
-def check_many(messages: list[dict[str, Any]]) -> None:
+def check_many(media: Iterable[Media]) -> None:
     """Anthropic takes fewer pixels of each where there are many pictures. Raises RefusalError."""
-    pictures = [each for each in media_in(messages) if each.media_type != PDF]
+    pictures = [each for each in media if each.media_type != PDF]
     if len(pictures) > _MANY and any(max(_pixels(each.content)) > _MOST_PIXELS_OF_MANY for each in pictures):
         raise RefusalError(
             "messages: At least one of the image dimensions exceed max allowed size for many-image requests: "

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from perdure.testing.media import counted_as
-from perdure.testing.prompt_cache import Block, Prompt
+from perdure.testing.known import Message
+from perdure.testing.prompt_cache import Prompt, block_of
 from perdure.testing.wire import Cue
 
 _NUMBERED: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?\b")
@@ -26,7 +26,7 @@ _STEP: Final = 128
 
 
 def prompt_of(
-    body: dict[str, Any], *, first: Iterable[object], messages: Sequence[dict[str, Any]], heard: Iterable[int]
+    body: dict[str, Any], *, first: Iterable[object], messages: Sequence[Message], heard: Sequence[int]
 ) -> Prompt:
     """A checked request, as the cache sees it.
 
@@ -36,8 +36,8 @@ def prompt_of(
         messages: messages, or input items.
         heard: which of them, by number, are a user's or a tool's.
     """
-    before = [Block(each, "first") for each in first if each]
-    blocks = [*before, *(Block(each, "message", counted_as(each)) for each in messages)]
+    before = [(block_of(each), "first") for each in first if each]
+    blocks = [*before, *((each.block, "message") for each in messages)]
     scope = f"{body['model']} {body.get('prompt_cache_key')}"
     if not _has_breakpoints(body["model"]):
         everywhere = range(len(blocks))

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perdure.testing.chat_grammar import check_request
+from perdure.testing.chat_grammar import Sent, check_request
+from perdure.testing.known import Known
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
@@ -19,7 +20,6 @@ from perdure.testing.wire import (
     RefusalError,
     digest,
     issue_id,
-    observed,
     stopped,
     task_of,
     text_of,
@@ -33,14 +33,18 @@ class OpenAIChat:
     name = "openai-chat"
     path = "/v1/chat/completions"
 
+    def __init__(self) -> None:
+        self._known = Known(Sent)
+
     def admit(self, headers: Mapping[str, str]) -> str:
         return bearer(headers)
 
     def check(self, body: dict[str, Any], issued: set[str]) -> None:
-        check_request(body, issued)
+        with self._known.among(body, "messages"):
+            check_request(body, issued)
 
     def ask(self, body: dict[str, Any]) -> Asked:
-        messages = body["messages"]
+        messages = Sent.of(body["messages"])
         task = next((task_of(each["content"]) for each in messages if each["role"] == "user"), "")
         system = [text_of(each["content"]) for each in messages if each["role"] in ("system", "developer")]
         last = max((index for index, each in enumerate(messages) if each["role"] == "assistant"), default=-1)
@@ -52,12 +56,12 @@ class OpenAIChat:
             turns=sum(each["role"] == "assistant" for each in messages),
             stream=bool(body.get("stream")),
             tools=[tool["function"]["name"] for tool in offered],
-            observations=[observed(each["content"]) for each in messages if each["role"] == "tool"],
-            latest=[observed(each["content"]) for each in messages[last + 1 :] if each["role"] == "tool"],
+            observations=[each.observation for each in messages if each["role"] == "tool"],
+            latest=[each.observation for each in messages[last + 1 :] if each["role"] == "tool"],
         )
 
     def prompt(self, body: dict[str, Any]) -> Prompt:
-        messages = body["messages"]
+        messages = Sent.of(body["messages"])
         first = (*body.get("tools", ()), body.get("response_format"))
         heard = [index for index, each in enumerate(messages) if each["role"] in ("tool", "user")]
         return prompt_of(body, first=first, messages=messages, heard=heard)

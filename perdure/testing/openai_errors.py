@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from perdure.testing.wire import RefusalError, validated
+from perdure.testing.known import misshaped
+from perdure.testing.wire import RefusalError
 
 _KINDS: Final = {
     401: "invalid_request_error", 403: "invalid_request_error", 404: "invalid_request_error", 429: "requests",
@@ -23,9 +24,12 @@ def bearer(headers: Mapping[str, str]) -> str:
     return key
 
 
-def refuse_shape(shape: TypeAdapter[Any], body: object, noise: frozenset[str]) -> None:
-    """Raises RefusalError, in the vendor's words, at the first place that does not have the shape."""
-    wrong = validated(shape, body, noise)
+def refuse_shape(shape: TypeAdapter[Any], body: dict[str, Any], noise: frozenset[str], within: str) -> None:
+    """Raises RefusalError, in the vendor's words, at the first place that does not have the shape.
+
+    `within`: the key of the messages.
+    """
+    wrong = misshaped(shape, body, noise, within)
     if wrong is None:
         return
     path, kind, message = wrong

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from perdure.testing.known import Known
 from perdure.testing.openai_cache import prompt_of, written_tokens
 from perdure.testing.openai_errors import bearer, error_body
 from perdure.testing.prompt_cache import Prompt
-from perdure.testing.responses_grammar import OUTPUT, check_request, item_kind, items_of, reasoning_mark, turns_in
+from perdure.testing.responses_grammar import OUTPUT, Sent, check_request, items_of, reasoning_mark, turns_in
 from perdure.testing.script import ABSENT, Blank, Block, Call, Failed, Refuse, Say, Think, Turn
 from perdure.testing.wire import (
     NO_MARK,
@@ -19,7 +20,6 @@ from perdure.testing.wire import (
     RefusalError,
     digest,
     issue_id,
-    observed,
     seal,
     task_of,
     text_of,
@@ -35,18 +35,21 @@ class OpenAIResponses:
     name = "openai-responses"
     path = "/v1/responses"
 
+    def __init__(self) -> None:
+        self._known = Known(Sent)
+
     def admit(self, headers: Mapping[str, str]) -> str:
         return bearer(headers)
 
     def check(self, body: dict[str, Any], issued: set[str]) -> None:
-        check_request(body, issued)
+        with self._known.among(body, "input"):
+            check_request(body, issued)
 
     def ask(self, body: dict[str, Any]) -> Asked:
         items = items_of(body)
         task = next((task_of(each["content"]) for each in items if each.get("role") == "user"), "")
         system = [text_of(each["content"]) for each in items if each.get("role") in ("system", "developer")]
-        results = [(index, observed(each["output"])) for index, each in enumerate(items) if "output" in each]
-        last = max((index for index, each in enumerate(items) if item_kind(each) in OUTPUT), default=-1)
+        last = max((index for index, each in enumerate(items) if each.kind in OUTPUT), default=-1)
         offered = body.get("tools", []) if body.get("tool_choice") != "none" else []
         return Asked(
             model=body["model"],
@@ -55,8 +58,8 @@ class OpenAIResponses:
             turns=turns_in(items),
             stream=bool(body.get("stream")),
             tools=[tool["name"] for tool in offered],
-            observations=[text for _, text in results],
-            latest=[text for index, text in results if index > last],
+            observations=[each.observation for each in items if "output" in each],
+            latest=[each.observation for each in items[last + 1 :] if "output" in each],
         )
 
     def prompt(self, body: dict[str, Any]) -> Prompt:

@@ -12,7 +12,7 @@ and for pictures and PDFs what `media.py` counts.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -26,25 +26,28 @@ _MOST_ENTRIES: Final = 50_000  # about 10 MB
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Something a model reads. `under` is what an entry depends on besides: role, settings.
+    """Something a model reads: a digest of its JSON, and the bytes that it counts for."""
 
-    `size` is what it counts for in bytes, if that is not the length of its JSON: see perdure.testing.media.
-    """
+    digest: bytes
+    size: int
 
-    content: object
-    under: str = ""
-    size: int = 0
+
+def block_of(content: object, size: int = 0) -> Block:
+    """`size` is what it counts for in bytes, if that is not the length of its JSON: see perdure.testing.media."""
+    encoded = to_json(content)
+    return Block(blake2b(encoded, digest_size=16).digest(), size or len(encoded))
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A request as a cache sees it. `kept` and `sought` are places in `blocks`: entries left, and looked for.
 
+    With each block stands what an entry depends on besides: role, settings.
     `scope` is what it shares no entry across, besides the API key. What is read comes in steps of `step` tokens.
     """
 
     scope: str
-    blocks: Sequence[Block]
+    blocks: Sequence[tuple[Block, str]]
     kept: Iterable[int]
     sought: Iterable[int]
     step: int = 1
@@ -71,14 +74,14 @@ class PromptCache:
 
     def serve(self, key: str, prompt: Prompt) -> Used:
         """What this request costs, under this API key. Leaves its entries for those to come."""
-        ends = list(_ends(key, prompt))
+        ends = _ends(key, prompt)
         found = [ends[index] for index in prompt.sought if ends[index][0] in self._entries]
         kept = [ends[index] for index in prompt.kept if ends[index][1] >= MINIMUM]
         read, longest = (max((tokens for _, tokens in those), default=0) for those in (found, kept))
         for digest, tokens in (*found, *kept):
             if tokens >= read:  # shorter ones were not needed
                 self._use(digest)
-        return Used(total=ends[-1][1], read=read - read % prompt.step, written=max(0, longest - read))
+        return Used(total=counted(prompt), read=read - read % prompt.step, written=max(0, longest - read))
 
     def _use(self, digest: bytes) -> None:
         self._entries[digest] = None
@@ -89,16 +92,18 @@ class PromptCache:
 
 def counted(prompt: Prompt) -> int:
     """The tokens of a whole prompt."""
-    return sum(block.size or len(to_json(block.content)) for block in prompt.blocks) // _BYTES_A_TOKEN
+    return sum(block.size for block, _ in prompt.blocks) // _BYTES_A_TOKEN
 
 
-def _ends(key: str, prompt: Prompt) -> Iterator[tuple[bytes, int]]:
-    """After each block: the digest of the row so far, and its tokens."""
+def _ends(key: str, prompt: Prompt) -> dict[int, tuple[bytes, int]]:
+    """After each block that is kept or sought: the digest of the row so far, and its tokens."""
     row = blake2b(to_json([key, prompt.scope]), digest_size=16)
-    size = 0
-    for block in prompt.blocks:
-        content = to_json(block.content)
-        row.update(block.under.encode())
-        row.update(content)
-        size += block.size or len(content)
-        yield row.digest(), size // _BYTES_A_TOKEN
+    ends: dict[int, tuple[bytes, int]] = {}
+    start, size = 0, 0
+    for place in sorted({*prompt.kept, *prompt.sought}):
+        part = prompt.blocks[start : place + 1]
+        row.update(b"".join([under.encode() + block.digest for block, under in part]))
+        size += sum(block.size for block, _ in part)
+        ends[place] = row.digest(), size // _BYTES_A_TOKEN
+        start = place + 1
+    return ends

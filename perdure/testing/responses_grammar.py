@@ -9,15 +9,17 @@ that item's id, so that a dropped or moved reasoning item shows on the item that
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
+from perdure.testing import known
 from perdure.testing.media import check_part
 from perdure.testing.openai_errors import refuse_shape
 from perdure.testing.schemas import format_problem, schema_problem
-from perdure.testing.wire import NO_MARK, RefusalError, digest, mark_of, object_in, sealed, text_of
+from perdure.testing.wire import NO_MARK, RefusalError, digest, mark_of, object_in, observed, sealed, text_of
 
 _FORM: Final = ConfigDict(extra="forbid", strict=True)
 _OPEN: Final = ConfigDict(extra="allow", strict=True)
@@ -233,24 +235,47 @@ _NOISE: Final = frozenset(
 
 def check_request(body: dict[str, Any], issued: set[str]) -> None:
     """Raises RefusalError where the vendor would answer 400."""
-    refuse_shape(_REQUEST, body, _NOISE)
+    refuse_shape(_REQUEST, body, _NOISE, "input")
     _check_state(body)
     _check_tools(body)
     _check_format(body.get("text", {}).get("format"))
     items = items_of(body)
     for index, item in enumerate(items):
-        _check_item(index, item, issued)
+        if not item.taken:
+            _check_item(index, item, issued)
     _check_pairs(items)
     _check_reasoning(items)
 
 
-def items_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+class Sent(known.Message):
+    """An item whose shape is right, with what is learnt of it by itself."""
+
+    @cached_property
+    def kind(self) -> str | None:
+        return item_kind(self)
+
+    @cached_property
+    def mark(self) -> str:
+        """Of the reasoning that it was issued after."""
+        return mark_of(self.get("id")) or NO_MARK
+
+    @cached_property
+    def led_to(self) -> str:
+        """The mark of what was issued after this reasoning."""
+        return reasoning_mark(self["id"])
+
+    @cached_property
+    def observation(self) -> str:
+        return observed(self["output"])
+
+
+def items_of(body: dict[str, Any]) -> list[Sent]:
     given = body["input"]
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+    return Sent.of([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
 
-def turns_in(items: list[dict[str, Any]]) -> int:
-    outputs = [item_kind(each) in OUTPUT for each in items]
+def turns_in(items: list[Sent]) -> int:
+    outputs = [each.kind in OUTPUT for each in items]
     return sum(now and not before for before, now in zip([False, *outputs], outputs, strict=False))
 
 
@@ -293,9 +318,9 @@ def _check_format(form: Any) -> None:
         raise RefusalError(f"Invalid schema for response_format: {problem}.", param="text.format.schema")
 
 
-def _check_item(index: int, item: dict[str, Any], issued: set[str]) -> None:
+def _check_item(index: int, item: Sent, issued: set[str]) -> None:
     where = f"input[{index}]"
-    kind = item_kind(item)
+    kind = item.kind
     for key in ("content", "output") if kind in ("input_message", "function_call_output") else ():
         for number, part in enumerate(item[key] if isinstance(item.get(key), list) else ()):
             check_part(part, f"{where}.{key}[{number}]")
@@ -318,7 +343,7 @@ def _refusal_in(item: dict[str, Any]) -> bool:
     return not isinstance(item["content"], str) and any(part.get("refusal") for part in item["content"])
 
 
-def _check_pairs(items: list[dict[str, Any]]) -> None:
+def _check_pairs(items: list[Sent]) -> None:
     """Each call is answered once, by an output after it."""
     waiting: list[str] = []
     ids: set[str] = set()
@@ -328,11 +353,11 @@ def _check_pairs(items: list[dict[str, Any]]) -> None:
                                "try again.", param="input")  # fmt: skip
         if item.get("id"):
             ids.add(item["id"])
-        if item_kind(item) == "function_call":
+        if item.kind == "function_call":
             if item["call_id"] in waiting:
                 raise RefusalError(f"Duplicate call_id {item['call_id']}.", param=f"input[{index}].call_id")
             waiting.append(item["call_id"])
-        elif item_kind(item) == "function_call_output":
+        elif item.kind == "function_call_output":
             if item["call_id"] not in waiting:
                 raise RefusalError(
                     f"No tool call found for function call output with call_id {item['call_id']}.", param="input"
@@ -344,26 +369,25 @@ def _check_pairs(items: list[dict[str, Any]]) -> None:
         raise RefusalError(f"No tool output found for function call {waiting[0]}.", param="input")
 
 
-def _check_reasoning(items: list[dict[str, Any]]) -> None:
+def _check_reasoning(items: list[Sent]) -> None:
     """Reasoning proves itself, is followed by what it led to, and what it led to is not without it.
 
     Items that carry no id are nobody's: they may retell a turn in which other reasoning, or another model's, was.
     """
-    thought: str | None = None
+    led_to = NO_MARK
     for index, item in enumerate(items):
-        kind = item_kind(item)
-        if kind == "reasoning":
-            _check_sealed(index, item)
-            thought = item["id"]
-            if index + 1 == len(items) or item_kind(items[index + 1]) not in OUTPUT:
+        if item.kind == "reasoning":
+            if not item.taken:
+                _check_sealed(index, item)
+            led_to = item.led_to
+            if index + 1 == len(items) or items[index + 1].kind not in OUTPUT:
                 raise RefusalError(
-                    f"Item '{thought}' of type 'reasoning' was provided without its required following item.",
+                    f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.",
                     param="input",
                 )
-        elif kind not in OUTPUT:
-            thought = None
-        needed = mark_of(item.get("id")) or NO_MARK
-        if kind in ("function_call", "output_message") and needed not in (NO_MARK, reasoning_mark(thought)):
+        elif item.kind not in OUTPUT:
+            led_to = NO_MARK
+        if item.kind in ("function_call", "output_message") and item.mark not in (NO_MARK, led_to):
             raise RefusalError(
                 f"Item '{item.get('id') or item.get('call_id')}' of type '{item.get('type', 'message')}' was provided "
                 "without its required 'reasoning' item.",
@@ -386,5 +410,5 @@ def _check_sealed(index: int, item: dict[str, Any]) -> None:
         )
 
 
-def reasoning_mark(reasoning_id: str | None) -> str:
+def reasoning_mark(reasoning_id: str) -> str:
     return digest("led to", reasoning_id, size=8) if reasoning_id else NO_MARK

@@ -26,13 +26,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from perdure.testing.anthropic_messages import AnthropicMessages
-from perdure.testing.media import seen_files
+from perdure.testing.known import Message, told_in_text
+from perdure.testing.media import seen
 from perdure.testing.openai_chat import OpenAIChat
 from perdure.testing.openai_responses import OpenAIResponses
 from perdure.testing.prompt_cache import PromptCache, Used
 from perdure.testing.prompter import Prompter
 from perdure.testing.script import Block, Compute, Cut, Error, Failed, Fault, Pause, Raw, Reply, Script, Turn
-from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest, told_in_text
+from perdure.testing.wire import Asked, Cue, Dialect, RefusalError, digest
 
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 10
@@ -212,7 +213,9 @@ class ScriptedModel:
         try:
             key, body = self._admitted(dialect, request, raw)
             dialect.check(body, self._issued)
-            asked = replace(told_in_text(dialect.ask(body), body), files=seen_files(body))
+            messages = Message.of(body.get("messages", body.get("input")))
+            files = seen(media for each in messages for media in each.media)
+            asked = replace(told_in_text(dialect.ask(body), messages), files=files)
             script, number, turn = self._prompter.due(asked, body, raw)
             fault = self._prompter.fault(asked, script, number, turn)
             await asyncio.sleep(turn.seconds)

@@ -166,20 +166,10 @@ def stopped(turn: Turn, sequences: object) -> tuple[Turn, str | None]:
     return turn, None
 
 
-def told_in_text(asked: Asked, body: Mapping[str, Any]) -> Asked:
-    """`asked`, with the observations that perdure's text mode tells as the user's words."""
-    messages = body.get("messages", body.get("input"))
-    if not isinstance(messages, list) or asked.observations:
-        return asked
-    last = max((index for index, each in enumerate(messages) if each.get("role") == "assistant"), default=-1)
-    told = [
-        (index, text)
-        for index, each in enumerate(messages)
-        if each.get("role") == "user"
-        for text in (found["marked"] or found["bare"] or "" for found in _TOLD.finditer(text_of(each.get("content"))))
-    ]
-    observations = [text for _, text in told]
-    return replace(asked, observations=observations, latest=[text for index, text in told if index > last])
+def told_in(content: object) -> Iterator[str]:
+    """The observations that perdure's text mode tells in a user's message."""
+    for found in _TOLD.finditer(text_of(content)):
+        yield found["marked"] or found["bare"] or ""
 
 
 def text_of(content: object) -> str:

@@ -9,7 +9,7 @@ from perdure.testing import call, error, say
 from perdure.testing.anthropic_cache import prompt_of
 from perdure.testing.openai_chat import OpenAIChat
 from perdure.testing.openai_responses import OpenAIResponses
-from perdure.testing.prompt_cache import Block, Prompt, PromptCache, Used
+from perdure.testing.prompt_cache import Prompt, PromptCache, Used, block_of
 
 LONG = "x" * 8_000
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -186,7 +186,7 @@ def test_another_account_shares_nothing() -> None:
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
     def one(name: str) -> Prompt:
-        return Prompt(name, [Block(LONG)], kept=[0], sought=[0])
+        return Prompt(name, [(block_of(LONG), "")], kept=[0], sought=[0])
 
     cache = PromptCache(most_entries=2)
     reads = [cache.serve("key", one(name)).read > 0 for name in ("a", "b", "a", "c", "a", "b")]
