@@ -447,14 +447,14 @@ def _check_results(index: int, results: list[tuple[int, str]], before: Sent | No
 
 def _check_thoughts(messages: list[Sent], *, latest: bool) -> None:
     """Every signature proves its text; the thoughts of the `latest` assistant turn are all there, and in place."""
-    for index, message in enumerate(messages):
-        for number, block in enumerate(() if message.taken else message.blocks):
+    for index, message in [(index, each) for index, each in enumerate(messages) if not each.taken]:
+        for number, block in enumerate(message.blocks):
             where = f"messages.{index}.content.{number}"
             if block["type"] == "thinking" and block["signature"] != signature(block["thinking"]):
                 raise RefusalError(f"{where}: Invalid `signature` in `thinking` block")
             if block["type"] == "redacted_thinking" and not sealed(block["data"]):
                 raise RefusalError(f"{where}: Invalid `data` in `redacted_thinking` block")
-    last = max((index for index, each in enumerate(messages) if each["role"] == "assistant"), default=None)
+    last = next((index for index in reversed(range(len(messages))) if messages[index]["role"] == "assistant"), None)
     if last is None or not latest:
         return
     mark = layout_mark(messages[last].blocks)

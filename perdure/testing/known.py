@@ -8,14 +8,14 @@ is refused is refused in the same words, however often it was sent and whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from perdure.testing.media import Media, counted_as, media_in
 from perdure.testing.prompt_cache import Block, block_of
@@ -23,19 +23,23 @@ from perdure.testing.wire import Asked, Misshape, told_in, validated
 
 _MOST_BYTES: Final = 32_000_000  # of JSON, as the largest request
 _OBJECTS: Final = 1_000  # bytes that the objects of a short message take, about
+_HERE: Final = uuid.uuid4().hex.encode()
 MOST_MESSAGES: Final = 100_000  # Anthropic's limit: above it, what is wrong with a request is their number
 
 
 class Message(dict[str, Any]):
     """A message, or item, as it was sent. Read-only: it stands in every request that sends it again."""
 
+    key: bytes  # its JSON, and the comma behind
     taken = False
-    key = b""
+    after: Message | None = None  # what came behind it in the latest transcript that held it
 
     @classmethod
     def of(cls, sent: object) -> list[Self]:
-        """A request's messages as these; none where the request has one text instead."""
-        return [each if isinstance(each, cls) else cls(each) for each in sent] if isinstance(sent, list) else []
+        """A request's messages as these, all of them if not all are; none where the request has one text instead."""
+        if not isinstance(sent, list):
+            return []
+        return sent if sent and isinstance(sent[0], cls) else [cls(each) for each in sent]
 
     @cached_property
     def media(self) -> tuple[Media, ...]:
@@ -63,39 +67,73 @@ class Known(Generic[Kind]):
     is forgotten with the one before.
     """
 
-    def __init__(self, kind: type[Kind], most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, kind: type[Kind], within: str, most_bytes: int = _MOST_BYTES) -> None:
+        """`within`: the key of the messages in a body."""
+        self.within = within
         self._kind = kind
         self._most = most_bytes // 2
         self._young: dict[bytes, Kind] = {}
         self._old: dict[bytes, Kind] = {}
         self._bytes = 0  # of the younger half
+        self._first: dict[bytes, Kind] = {}  # what transcripts began with, by its own beginning
 
-    @contextmanager
-    def among(self, body: dict[str, Any], within: str) -> Iterator[None]:
-        """Around the check of a request: its messages, `within` the body, become Kinds; taken if nothing raises."""
-        if not isinstance(body.get(within), list):
-            yield
+    def parsed(self, raw: bytes) -> Any:
+        """A body, with each of its messages as one of these. Raises ValueError where it is no JSON."""
+        body = self._parsed_behind(raw)
+        body = from_json(raw, allow_inf_nan=False) if body is None else body
+        if isinstance(body, dict) and isinstance(sent := body.get(self.within), list):
+            body[self.within] = [self._one(each) if type(each) is dict else each for each in sent]
+        return body
+
+    def take(self, body: dict[str, Any]) -> None:
+        """The request was taken."""
+        messages = self._kind.of(body[self.within])
+        if not messages:
             return
-        body[within] = messages = [self._one(each) if isinstance(each, dict) else each for each in body[within]]
-        yield
-        self._take(messages)
-
-    def _take(self, messages: Sequence[Kind]) -> None:
-        for each in messages:
+        for each, after in zip(messages, [*messages[1:], None], strict=True):
+            each.after = after
             if each.key not in self._young:
                 each.taken = True
                 self._young[each.key] = each
                 self._bytes += len(each.key) + _OBJECTS
+        self._first[_beginning(messages[0].key, 0)] = messages[0]
         if self._bytes > self._most:
-            self._young, self._old, self._bytes = {}, self._young, 0
+            self._young, self._old, self._first, self._bytes = {}, self._young, {}, 0
 
     def _one(self, sent: dict[str, Any]) -> Kind:
-        key = to_json(sent)
+        key = to_json(sent) + b","
         found = self._young.get(key) or self._old.get(key)
         if found is None:
             found = self._kind(sent)
             found.key = key
         return found
+
+    def _parsed_behind(self, raw: bytes) -> Any:
+        """The same, if it goes on as a transcript did before: only what is new is parsed. None if it does not.
+
+        What is known is cut out of the array and a word of ours put there, which shows that it was the right array.
+        """
+        opening = f'"{self.within}":['.encode()
+        start = at = raw.find(opening) + len(opening)
+        found: Message | None = self._first.get(_beginning(raw, at))
+        known: list[Message] = []
+        while found is not None and raw.startswith(found.key, at):
+            known.append(found)
+            at += len(found.key)
+            found = found.after
+        try:
+            body: Any = from_json(b'%b"%b",%b' % (raw[:start], _HERE, raw[at:]), allow_inf_nan=False) if known else None
+        except ValueError:
+            return None
+        match body:
+            case {self.within: [first, *new]} if first == _HERE.decode():
+                body[self.within] = [*known, *new]
+                return body
+        return None
+
+
+def _beginning(raw: bytes, at: int) -> bytes:
+    return raw[at : raw.find(b"}", at)]
 
 
 def misshaped(shape: TypeAdapter[Any], body: dict[str, Any], noise: frozenset[str], within: str) -> Misshape | None:

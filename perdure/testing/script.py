@@ -275,8 +275,9 @@ class Seen:
     `task` is the first user text; `observations` are the texts of all tool results in order, without the marks around
     them, `latest` those of the last message; `turn` counts the assistant's turns so far; `tools` are the names on offer
     now, none under `tool_choice: none`. `asked()` counts the different requests that came before at this place of the
-    conversation: ask it when the reply before was one that clients don't send back. `files` are the pictures and PDFs
-    of the whole request, in order; text files are text.
+    conversation: ask it when the reply before was one that clients don't send back. `body` is the request, to be read
+    only: its messages stand in later ones too. `files` are the pictures and PDFs of the whole request, in order; text
+    files are text.
     """
 
     model: str

@@ -213,7 +213,8 @@ class ScriptedModel:
         try:
             key, body = self._admitted(dialect, request, raw)
             dialect.check(body, self._issued)
-            messages = Message.of(body.get("messages", body.get("input")))
+            dialect.known.take(body)
+            messages = Message.of(body[dialect.known.within])
             files = seen(media for each in messages for media in each.media)
             asked = replace(told_in_text(dialect.ask(body), messages), files=files)
             script, number, turn = self._prompter.due(asked, body, raw)
@@ -235,6 +236,7 @@ class ScriptedModel:
         try:
             _, body = self._admitted(dialect, request, raw)
             counted = dialect.count(body, self._issued)
+            dialect.known.take(body)
         except RefusalError as refusal:
             self._record.add(note(status=refusal.status, refusal=refusal.message))
             return _error(dialect, refusal)
@@ -251,7 +253,7 @@ class ScriptedModel:
         if len(raw) > _LARGEST_BODY:
             raise RefusalError(_TOLD[413], status=413)
         try:
-            body = from_json(raw, allow_inf_nan=False)
+            body = dialect.known.parsed(raw)
         except ValueError as broken:
             raise RefusalError(f"The request body is not valid JSON: {broken}") from broken
         if not isinstance(body, dict):

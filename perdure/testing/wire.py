@@ -12,13 +12,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from perdure.core.marking import unmarked
 from perdure.testing.prompt_cache import Prompt, Used
 from perdure.testing.script import Failed, Say, SeenFile, Turn
+
+if TYPE_CHECKING:
+    from perdure.testing.known import Known
 
 _KEY: Final = b"perdure scripted model"
 NO_MARK: Final = "0" * 8  # of what was issued alone
@@ -103,6 +106,11 @@ class Dialect(Protocol):
 
     name: str
     path: str
+
+    @property
+    def known(self) -> Known[Any]:
+        """What it took before."""
+        ...
 
     def admit(self, headers: Mapping[str, str]) -> str:
         """The key the request carries. Raises RefusalError."""
