@@ -30,7 +30,7 @@ def prompt_of(body: dict[str, Any]) -> Prompt:
     rows = [row for row, _ in placed]
     marks = {index for index, row in enumerate(rows) if row.mark}
     if body.get("cache_control"):
-        marks |= {max(index for index, row in enumerate(rows) if row.kind not in _NEVER_MARKED)}
+        marks |= {next(index for index in reversed(range(len(rows))) if rows[index].kind not in _NEVER_MARKED)}
     return Prompt(
         scope=body["model"],
         blocks=[(row.block, under) for row, under in placed],

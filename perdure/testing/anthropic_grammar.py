@@ -368,7 +368,8 @@ def _check_transcript(messages: list[Sent], issued: set[str]) -> None:
     for index, message in enumerate(messages):
         if not message.taken:
             _check_blocks(index, message, issued)
-        _check_results(index, message.results, before)
+        if message.results or (before and before.calls):
+            _check_results(index, message.results, before)
         for number, call_id in message.calls:
             if call_id in seen:
                 raise RefusalError(f"messages.{index}.content.{number}: `tool_use` ids must be unique")

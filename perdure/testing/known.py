@@ -4,6 +4,9 @@ A message is known again by its JSON: `true` is not `1` there, and the order of 
 What was learnt of it by itself (its shape is right, whom it answers, its pictures, what it costs) stays with it and is
 read; what spans messages is walked at every request. Known is only what stood in a request that was taken, so whatever
 is refused is refused in the same words, however often it was sent and whatever was sent before.
+
+So that not even the JSON of a long transcript is parsed at each turn, what is known is recognised in the bytes of the
+body, as SDKs and perdure write them; from where it differs, or wholly where it is written otherwise, it is parsed.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from perdure.testing.wire import Asked, Misshape, told_in, validated
 
 _MOST_BYTES: Final = 32_000_000  # of JSON, as the largest request
 _OBJECTS: Final = 1_000  # bytes that the objects of a short message take, about
-_HERE: Final = uuid.uuid4().hex.encode()
+_HERE: Final = uuid.uuid4().hex.encode()  # no client knows it
 MOST_MESSAGES: Final = 100_000  # Anthropic's limit: above it, what is wrong with a request is their number
 
 
@@ -121,14 +124,15 @@ class Known(Generic[Kind]):
             known.append(found)
             at += len(found.key)
             found = found.after
+        if not known:
+            return None
         try:
-            body: Any = from_json(b'%b"%b",%b' % (raw[:start], _HERE, raw[at:]), allow_inf_nan=False) if known else None
-        except ValueError:
+            body = from_json(b'%b"%b",%b' % (raw[:start], _HERE, raw[at:]), allow_inf_nan=False)
+        except ValueError:  # told by the whole body, whose places are the client's
             return None
         match body:
             case {self.within: [first, *new]} if first == _HERE.decode():
-                body[self.within] = [*known, *new]
-                return body
+                return {**body, self.within: [*known, *new]}
         return None
 
 
