@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter
 from perdure.testing import ScriptedModel, block, call, say, think
 from perdure.testing.anthropic_grammar import Counted
 from perdure.testing.known import Known, Message, misshaped
+from tests.samples import png
 
 SCRIPT = [
     [think("first"), call("look", q="a"), think("hidden", redacted=True), call("look", q=1)],
@@ -28,6 +30,7 @@ SCRIPT = [
 PATHS = {"anthropic": "/v1/messages", "responses": "/v1/responses", "chat": "/v1/chat/completions"}
 SCHEMA = {"type": "object", "properties": {"q": {}}}
 TASK = {"role": "user", "content": "go"}
+PICTURE = base64.b64encode(png()).decode()
 Body = dict[str, Any]
 _client = httpx2.Client()
 _keys = map(str, range(1_000_000))  # each request is another account's: vendors' caches show in the usage, and should
@@ -35,6 +38,7 @@ _keys = map(str, range(1_000_000))  # each request is another account's: vendors
 
 def start(protocol: str) -> Body:
     function = {"name": "look", "parameters": SCHEMA}
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
     match protocol:
         case "anthropic":
             return {
@@ -42,10 +46,12 @@ def start(protocol: str) -> Body:
                 "max_tokens": 9,
                 "cache_control": {"type": "ephemeral"},
                 "tools": [{"name": "look", "input_schema": SCHEMA}],
-                "messages": [{"role": "user", "content": [{"type": "text", "text": "go"}]}],
+                "messages": [{"role": "user", "content": [{"type": "text", "text": "go"}, picture]}],
             }
         case "responses":
-            return {"model": "m", "tools": [{"type": "function", "strict": False, **function}], "input": [TASK]}
+            look = {"type": "input_image", "image_url": f"data:image/png;base64,{PICTURE}"}
+            task = {"role": "user", "content": [{"type": "input_text", "text": "go"}, look]}
+            return {"model": "m", "tools": [{"type": "function", "strict": False, **function}], "input": [task]}
     return {"model": "m", "tools": [{"type": "function", "function": function}], "messages": [TASK]}
 
 
