@@ -8,8 +8,8 @@ import re
 from importlib import import_module
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter
+from temporalio.contrib.pydantic import PydanticPayloadConverter
+from temporalio.converter import DataConverter, PayloadConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
@@ -18,6 +18,14 @@ from perdure.store import Store, store_from_env
 from perdure.temporal.embedded import STORE_FOLDER, Running, running, state_folder
 
 DEFAULT_ADDRESS = "localhost:7233"
+_PYDANTIC = PydanticPayloadConverter()
+
+
+class _Pydantic(PydanticPayloadConverter):
+    """The one there is. The SDK makes a converter for every step of a run, each with no type adapters in its cache."""
+
+    def __new__(cls) -> PayloadConverter:  # type: ignore[misc]
+        return _PYDANTIC
 
 
 def data_converter() -> DataConverter:
@@ -28,7 +36,7 @@ def data_converter() -> DataConverter:
     """
     name = os.environ.get("PERDURE_DATA_CONVERTER", "")
     if not name:
-        return pydantic_data_converter
+        return DataConverter(payload_converter_class=_Pydantic)
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
