@@ -22,9 +22,7 @@ from perdure.core.contracts import (
     Carried,
     CompactTranscript,
     Opening,
-    RecordedTurn,
     Ref,
-    Stop,
     Usage,
 )
 from perdure.core.labels import TEXT_MODE
@@ -32,7 +30,7 @@ from perdure.core.models import at_place
 from perdure.core.transcript import Entry, Record, RecordGapError, Task, chain, digest, entries, opening, stored, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
-from perdure.temporal.journal import Answered, Journal
+from perdure.temporal.journal import Answered, Journal, answered_last
 from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
@@ -64,7 +62,7 @@ class Compactions:
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             small = compacted(said, _most(said, asked))
-            last = answered_last(record, asked.since)
+            last = answered_last(record, asked.since) or Answered()
             reply = await self._summary(asked, offered, small.gone, last) if offered and small.gone else None
         log.info("compacted", run=segment().workflow_id, kept=len(small.kept), gone=len(small.gone))
         carried = Carried(
@@ -124,12 +122,6 @@ def transcript(record: Record, asked: CompactTranscript | AskCritic) -> tuple[Op
 
 def _records(record: Record, since: Sequence[Ref]) -> dict[str, Any]:
     return {ref.id: record.result(ref.id) for ref in since if ref.kind in ("turn", "observation", "critique")}
-
-
-def answered_last(record: Record, since: Sequence[Ref]) -> Answered:
-    """Who answered last, of what the model has not seen yet: the latest turn is always part of that."""
-    turns = (RecordedTurn.model_validate(record.result(ref.id)) for ref in since if ref.kind == "turn")
-    return next((Answered(turn.place, turn.until) for turn in turns if turn.stop is not Stop.BLANK), Answered())
 
 
 async def _summarised(agent: Agent | None, offered: Opening, gone: Sequence[Told]) -> Reply:

@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.chain import along_chain
-from activities.compaction import answered_last, transcript
+from activities.compaction import transcript
 from activities.lanes import Lanes
 from activities.model import answered, trouble_of
 from activities.own import agent_of, heartbeating, recorded, segment
@@ -29,7 +29,7 @@ from perdure.core.models import at_place
 from perdure.core.transcript import Record, RecordGapError, Task, told
 from perdure.providers.protocol import ModelError, Reply
 from perdure.providers.registry import provider
-from perdure.temporal.journal import Answered, Conversation, Journal
+from perdure.temporal.journal import Answered, Conversation, Journal, answered_last
 from perdure.tools.critics import approves, noted, shown
 
 log = structlog.get_logger("perdure")
@@ -48,7 +48,7 @@ class Critics:
             record = await self.journal.whole(activity.client(), segment())
             try:
                 critic, question = _question(record, asked)
-                last = answered_last(record, asked.since)
+                last = answered_last(record, asked.since) or Answered()
             except RecordGapError as error:
                 raise ApplicationError(str(error), type=TRANSCRIPT_MISMATCH, non_retryable=True) from None
             one, reply = await self._asked(agent, asked, critic, question, last)

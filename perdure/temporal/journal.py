@@ -22,10 +22,20 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 
-from perdure.core.contracts import CALL_MODEL, CallModel, Carried, FileRef, Opening, Ref, Start, Stop
+from perdure.core.contracts import (
+    CALL_MODEL,
+    CallModel,
+    Carried,
+    FileRef,
+    Opening,
+    RecordedTurn,
+    Ref,
+    Start,
+    Stop,
+)
 from perdure.core.models import at_place
 from perdure.core.retelling import for_place
-from perdure.core.transcript import Assistant, Entry, Record, RecordGapError, chain, digest, entries, opening
+from perdure.core.transcript import Entry, Record, RecordGapError, chain, digest, entries, opening
 from perdure.files import Load, Taken, attached
 from perdure.temporal.history import Decoder
 from perdure.traces import events as e
@@ -326,13 +336,15 @@ async def _conversation(
     try:
         record = known.record()
         if kept and kept.asked_by == asked.previous and kept.digest == asked.before:
-            wanted = _answered(record, [asked], kept.answered).place if place is None else place
-            if wanted == kept.place:
-                return await _grown(record, kept, activity_id, asked, encode, load)
+            answered = answered_last(record, asked.since) or kept.answered
+            if kept.place == (answered.place if place is None else place):
+                return await _grown(record, replace(kept, answered=answered), activity_id, asked, encode, load)
         calls = chain(record, asked)
         offered = opening(record, calls, activity_id) or fresh
-        wanted = _answered(record, calls, Answered()).place if place is None else place
-        conversation = Conversation(offered, b"", "", "", place=wanted)
+        found = (answered_last(record, call.since) for call in reversed(calls))
+        answered = next((each for each in found if each), Answered())
+        wanted = answered.place if place is None else place
+        conversation = Conversation(offered, b"", "", "", place=wanted, answered=answered)
         for call in calls:
             conversation = await _grown(record, conversation, activity_id, call, encode, load)
         return conversation
@@ -340,13 +352,10 @@ async def _conversation(
         return None
 
 
-def _answered(record: Record, calls: Sequence[CallModel], before: Answered) -> Answered:
-    """Who answered last in what these calls tell; blank turns count for nobody."""
-    for call in reversed(calls):
-        for entry in reversed(entries(record, call)):
-            if isinstance(entry, Assistant):
-                return Answered(entry.turn.place, entry.turn.until)
-    return before
+def answered_last(record: Record, since: Sequence[Ref]) -> Answered | None:
+    """Who answered last in what these references tell, if anybody did; blank turns count for nobody."""
+    turns = (RecordedTurn.model_validate(record.result(ref.id)) for ref in reversed(since) if ref.kind == "turn")
+    return next((Answered(turn.place, turn.until) for turn in turns if turn.stop is not Stop.BLANK), None)
 
 
 async def _grown(
@@ -362,5 +371,5 @@ async def _grown(
         sent=len(kept.messages),
         files=files,
         place=kept.place,
-        answered=_answered(record, [asked], kept.answered),
+        answered=kept.answered,
     )
