@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorAutoscaling, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxMatcher, SandboxRestrictions
 
 import activities as deeds
@@ -104,6 +104,7 @@ def build(
         workflows=workflows.WORKFLOWS,
         activities=served,
         workflow_runner=without_contexts(sandbox(), client.data_converter),
+        workflow_task_poller_behavior=PollerBehaviorAutoscaling(),  # whom a poll waits for is not written to a queue
         sticky_queue_schedule_to_start_timeout=_STICKY,
         graceful_shutdown_timeout=_GRACE,
         max_cached_workflows=max_cached_workflows,
