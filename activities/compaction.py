@@ -35,8 +35,9 @@ from perdure.tools.answers import without_form
 
 log = structlog.get_logger("perdure")
 
-# Bytes. What is carried is part of the next segment's start, beside the latest turn and what was observed on its calls.
-_MOST_CARRIED = 400_000
+# Bytes. What is carried is part of the next segment's start, beside the latest turn and what was observed on its calls;
+# and of every request from there on: a third of a context window of 200,000 tokens, so that there is room for more.
+_MOST_CARRIED = 250_000
 _MOST_RECORDED = 1_000_000
 _MOST_SUMMARISED = 200_000  # characters
 _SUMMARISE = """\
