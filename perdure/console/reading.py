@@ -1,6 +1,7 @@
 """Verbs that only look: list, inbox, show, trace."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,9 @@ from perdure.console.port import RunNotFoundError, RunRow, RunsPort
 from perdure.console.screen import Output, link
 from perdure.core import inert
 from perdure.core.contracts import FINAL_STATES, Request, RequestKind, RunState
+from perdure.traces import cases as learnt
 from perdure.traces import clock, document, text
+from perdure.traces.events import Event
 from perdure.traces.lines import BLANK, Line, Span, Style
 from perdure.traces.shape import Trace
 from perdure.traces.turns import trace
@@ -241,6 +244,9 @@ def trace_run(
     save: Annotated[
         Path | None, typer.Option(help="Save the run's history here, as Temporal's own JSON, and show nothing.")
     ] = None,
+    as_case: Annotated[
+        bool, typer.Option("--cases", help="The run as a test case for the scripted model; of many: `perdure cases`.")
+    ] = False,
     full: FullOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -250,31 +256,67 @@ def trace_run(
     perdure trace leave-desk-7f3a --full
     perdure trace leave-desk-7f3a --save history.json
     perdure trace --file history.json -o json
+    perdure trace --file history.json --cases > case.yaml
+
+    With --cases, -o jsonl gives the conversation, as a line to evaluate or train on.
     """
     at = desk(context)
     if bool(run) == bool(file):
         raise typer.BadParameter("give a RUN, or --file with a saved history")
     if file and save:
         raise typer.BadParameter("--save saves a RUN's history: there is nothing to fetch with --file")
-    at.do(_trace(at, run or "", file, save, full, output))
-
-
-async def _trace(at: Desk, run: str, file: Path | None, save: Path | None, full: bool, output: Output) -> int:
-    if file:
-        try:
-            seen = trace(await at.world.read_history(read_text(file)))
-        except ValueError as error:
-            raise RunNotFoundError(f"{str(file)!r} is no history of a run: {error}") from None
+    if save and as_case:
+        raise typer.BadParameter("--save saves the history itself: redirect what --cases prints into a file")
+    if as_case and output is Output.JSON:
+        raise typer.BadParameter("--cases is a script, or with -o jsonl a conversation")
+    if save:
+        at.do(_saved(at, run or "", save))
+    elif as_case:
+        at.do(_case(at, run or "", file, output))
     else:
-        runs = await at.world.runs()
-        row = await runs.find(run)
-        if save:
-            write_text(save, await at.world.history_json(row.run_id))
-            at.screen.hint("saved:", text.next_command("trace --file", str(save)))
-            return exits.DONE
-        seen = await _traced(runs, row.run_id)
+        at.do(_trace(at, run or "", file, full, output))
+
+
+async def _saved(at: Desk, run: str, save: Path) -> int:
+    row = await (await at.world.runs()).find(run)
+    write_text(save, await at.world.history_json(row.run_id))
+    at.screen.hint("saved:", text.next_command("trace --file", str(save)))
+    return exits.DONE
+
+
+async def _trace(at: Desk, run: str, file: Path | None, full: bool, output: Output) -> int:
+    with _telling(run, file):
+        seen = trace(await _events(at, run, file))
     if output is not Output.TEXT:
         at.screen.data([document.document(seen)], output, one=True)
     else:
         at.screen.show(text.traced(seen, at.view(full=full)))
     return exits.DONE
+
+
+async def _case(at: Desk, run: str, file: Path | None, output: Output) -> int:
+    with _telling(run, file):
+        events = await _events(at, run, file)
+        if output is Output.TEXT:
+            at.screen.file(learnt.case_text(events))
+        else:
+            at.screen.data([learnt.conversation(events)], output)
+    return exits.DONE
+
+
+async def _events(at: Desk, run: str, file: Path | None) -> Sequence[Event]:
+    if file:
+        return await at.world.read_history(read_text(file))
+    runs = await at.world.runs()
+    return await runs.events((await runs.find(run)).run_id)
+
+
+@contextlib.contextmanager
+def _telling(run: str, file: Path | None) -> Iterator[None]:
+    """What is no history of a run, or of one that never began to talk, is told as not found."""
+    try:
+        yield
+    except learnt.NothingToLearnError as error:
+        raise RunNotFoundError(f"{str(file or run)!r} makes no case: {error}") from None
+    except ValueError as error:
+        raise RunNotFoundError(f"{str(file or run)!r} is no history of a run: {error}") from None

@@ -1,5 +1,6 @@
 """Learning from many runs at the desk: what they took, and runs as cases."""
 
+import asyncio
 import io
 import json
 from datetime import UTC, timedelta
@@ -192,6 +193,32 @@ def test_a_run_becomes_a_case_that_the_scripted_model_takes(desk: Console, tmp_p
     case = load_case(tmp_path / "case.yaml")
     assert (case.task, len(case.script.turns)) == ("Refund order 1.", 3)
     assert [(each.turn, each.call, each.choice) for each in case.decisions] == [(2, 0, Choice.APPROVE)]
+
+
+def test_a_trace_and_a_saved_history_make_the_same_case(desk: Console, tmp_path: Path) -> None:
+    saved = tmp_path / "history.json"
+    saved.write_text("saved")
+    assert isinstance(desk.world.port, InMemoryRuns)
+    desk.world.saved = {"saved": asyncio.run(desk.world.port.events("order-1"))}
+    case, line = desk("cases", "order-1").stdout, desk("cases", "order-1", "-o", "jsonl").stdout
+
+    for source in (["order-1"], ["--file", str(saved)]):
+        assert desk("trace", *source, "--cases").stdout == case
+        assert desk("trace", *source, "--cases", "-o", "jsonl").stdout == line
+
+
+def test_a_trace_of_no_turn_makes_no_case(desk: Console) -> None:
+    stuck = History("order-9", "refunds")
+    stuck.open()
+    desk.world.port = InMemoryRuns([stuck])
+    done = desk("trace", "order-9", "--cases")
+    assert (done.exit_code, done.stdout) == (exits.NOT_FOUND, "")
+    assert "makes no case: its model never answered" in done.stderr
+
+
+@pytest.mark.parametrize("beside", [["--save", "file.json"], ["-o", "json"]])
+def test_a_case_has_two_forms_and_goes_to_stdout(desk: Console, beside: list[str]) -> None:
+    assert desk("trace", "order-1", "--cases", *beside).exit_code == exits.USAGE
 
 
 def test_many_runs_become_a_file_each(desk: Console, tmp_path: Path) -> None:
