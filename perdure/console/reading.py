@@ -92,9 +92,10 @@ def _rows(rows: Sequence[RunRow], at: Desk) -> Iterator[Line]:
     ]
     width, *widths = (max(map(len, column)) + 2 for column in zip(_HEAD[:4], *cells, strict=True))
     yield _row(_HEAD, ("dim",) * 5, width, widths)
+    held_up = {row.parent: row.run_id for row in rows if row.requests}
     for cell, row in zip(cells, rows, strict=True):
         tones: tuple[Style, ...] = ("title", text.TONES.get(row.state, "plain"), "plain", "dim", "plain")
-        yield _row((*cell, _note(row)), tones, width, widths)
+        yield _row((*cell, _note(row, held_up.get(row.run_id, ""))), tones, width, widths)
 
 
 def _row(cells: Sequence[str], tones: Sequence[Style], width: int, widths: Sequence[int]) -> Line:
@@ -103,10 +104,15 @@ def _row(cells: Sequence[str], tones: Sequence[Style], width: int, widths: Seque
     return Line(spans, Span(cells[0], tones[0]), 0, width)
 
 
-def _note(row: RunRow) -> str:
-    """What one wants to know next: for which run it works, and what waits, or why it ended so."""
+def _note(row: RunRow, child: str) -> str:
+    """What one wants to know next: for which run it works, and what waits, or why it ended so.
+
+    Args:
+        child: a run that works for this one and waits, if one does.
+    """
     whose = f"for {inert.line(row.parent)}" if row.parent else ""
-    return "; ".join(filter(None, (whose, _standing(row))))
+    behind = f"its run {inert.line(child)} waits" if child else ""
+    return "; ".join(filter(None, (whose, _standing(row), behind)))
 
 
 def _standing(row: RunRow) -> str:

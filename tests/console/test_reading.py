@@ -271,3 +271,16 @@ def test_for_which_run_a_run_works_is_told_wherever_it_is_shown(console: Console
         assert "  for      run plan-1\n" in console(verb, "payroll-7").stdout
     for words in (("list",), ("inbox",), ("show", "payroll-7"), ("trace", "payroll-7")):
         assert json.loads(console(*words, "-o", "jsonl").stdout)["parent"] == "plan-1"
+
+
+def test_the_list_says_which_runs_own_run_holds_it_up(console: Console) -> None:
+    plan, payroll = History("plan-1", agent="plan", task="Pay all."), History("payroll-7", "payroll", parent="plan-1")
+    plan.open()
+    plan.think(calls=[call("payroll", {"task": "Pay ann."})])
+    payroll.open()
+    payroll.think(calls=[call("pay", {"amount": 10}, ask="it acts", effect=Effect.ONCE)])
+    request = payroll.ask(call=0, reason="it acts")
+    console.world.port = InMemoryRuns([plan, payroll])
+    assert "its run payroll-7 waits" in console("list").stdout
+    console("approve", request.id)
+    assert "its run payroll-7 waits" not in console("list").stdout
