@@ -131,7 +131,7 @@ def edits(draw: st.DrawFn, body: Body) -> Body:
             case "drop":
                 del holder[key]
             case "change":
-                holder[key] = draw(VALUES)
+                holder[key] = copy.deepcopy(draw(VALUES))
             case "take from elsewhere":
                 other, place = draw(st.sampled_from(list(places(edited))))
                 holder[key] = copy.deepcopy(other[place])
@@ -142,7 +142,7 @@ def edits(draw: st.DrawFn, body: Body) -> Body:
             case "reorder" if isinstance(value, dict):
                 holder[key] = dict(reversed(value.items()))
             case "mark" if isinstance(value, dict):
-                holder[key] = {**value, **CACHED}
+                holder[key] = {**value, **copy.deepcopy(CACHED)}  # or a later edit would change what is drawn next
     return edited
 
 
