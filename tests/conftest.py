@@ -7,6 +7,7 @@ history, and the history replays on a cold process with the sandbox in force.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import uuid
@@ -15,7 +16,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,14 +30,22 @@ from perdure.core.contracts import CALL_MODEL, DECIDE, STEER, Choice, Decision, 
 from perdure.core.marking import unmarked
 from perdure.store import Store
 from perdure.temporal.connect import connect
-from perdure.temporal.embedded import DevServer
 from perdure.temporal.journal import Journal
 from perdure.testing import Script, ScriptedModel
 from perdure.traces.events import ActivityCompleted, ActivityScheduled, Event
+from tests.servers import Place, end_servers, shared, suggesting
 from workflows import WORKFLOWS
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """As `worker.run` does. A full collection counts as the workflow's time, and the SDK gives that two seconds."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    end_servers()
     session.config.stash[_EXIT] = int(exitstatus)
 
 
@@ -61,27 +69,18 @@ MODELS |= {f"text+{protocol}": f"text+{model}" for protocol, model in MODELS.ite
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    for vendor in (
-        "anthropic",
-        "openai",
-    ):  # imported at a worker's first call: slow on a busy machine
-        import_module(vendor)
-    async with DevServer(tmp_path_factory.mktemp("server"), fast=True, ui=False) as running:
-        yield running.address
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    for vendor in ("anthropic", "openai"):
+        import_module(vendor)  # else at a worker's first call: slow on a busy machine
+    async with shared(tmp_path_factory, "usual") as found:
+        yield found
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """A server that suggests a new segment after a few turns; its own default is 4,096 events."""
-    async with suggesting(tmp_path_factory.mktemp("short"), 60) as running:
-        yield running.address
-
-
-def suggesting(folder: Path, events: int) -> DevServer:
-    """A server that suggests a new segment after so many events."""
-    settings = {"limit.historyCount.suggestContinueAsNew": events}
-    return DevServer(folder, fast=True, ui=False, dynamic_config=settings)
+async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    """Where a new segment is suggested after a few turns."""
+    async with shared(tmp_path_factory, "short", **suggesting(60)) as found:
+        yield found
 
 
 @dataclass
@@ -230,8 +229,8 @@ StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
 @pytest.fixture
-def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+def stage(place: Place, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+    place.enter(monkeypatch)
 
     @asynccontextmanager
     async def on_stage(
@@ -288,9 +287,9 @@ def stage(address: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
 
 
 @pytest.fixture
-def brief(stage: StageOf, short: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+def brief(stage: StageOf, short: Place, monkeypatch: pytest.MonkeyPatch) -> StageOf:
     """A stage on the server of few events."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", short)
+    short.enter(monkeypatch)
     return stage
 
 

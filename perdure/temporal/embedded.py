@@ -38,15 +38,19 @@ _STOP_GRACE: Final = 10.0  # seconds between SIGTERM and SIGKILL
 _TRIES: Final = 3  # to start, when a port is taken under our hands
 _LOG_LIMIT: Final = 5_000_000  # bytes kept before the log starts anew
 
-# The dev server's own limit holds every run at about ten steps a second, whatever runs on it.
-_UNTHROTTLED: Final = {"history.transferProcessorMaxPollRPS": 2000}
-
+_ON_ONE_MACHINE: Final = {
+    "history.transferProcessorMaxPollRPS": 2000,  # its own limit holds every run at about ten steps a second
+    # One partition of a queue in place of four: there is one server to hold them, each takes work while its queue
+    # rests, and a rate of the queue is shared out among them.
+    "matching.numTaskqueueReadPartitions": 1,
+    "matching.numTaskqueueWritePartitions": 1,
+}
 
 STORE_FOLDER: Final = "store"  # under the state folder: what the server's workers keep
 
 
 class DevServerError(Exception):
-    """The server did not come up; the text holds the end of its log."""
+    """The server did not come up; the text holds the last that it said."""
 
 
 class PortTakenError(DevServerError):
@@ -104,8 +108,9 @@ class DevServer:
         self.folder = state_folder(folder)
         self.log = self.folder / "server.log"
         self._fast, self._ui, self._on_wait = fast, ui, on_wait or (lambda seconds: None)
-        self._dynamic_config = {**_UNTHROTTLED, **(dynamic_config or {})}
+        self._dynamic_config = {**_ON_ONE_MACHINE, **(dynamic_config or {})}
         self._child: subprocess.Popen[bytes] | None = None
+        self._log_from = 0  # where in the log this start begins
 
     @property
     def owned(self) -> bool:
@@ -156,6 +161,7 @@ class DevServer:
 
     async def _try_start(self, port: int, ui_port: int) -> Running:
         _shorten(self.log)
+        self._log_from = self.log.stat().st_size if self.log.exists() else 0
         self._child = spawn(self._command(port, ui_port), log=self.log)
         try:
             found = self._describe(self._child.pid, port, ui_port)
@@ -197,16 +203,15 @@ class DevServer:
         began = told = loop.time()
         while (waited := loop.time() - began) < _UP_WITHIN:
             if child.poll() is not None:
-                end_of_log = self._end_of_log()
-                kind = PortTakenError if "address already in use" in end_of_log else DevServerError
-                raise kind(f"temporal ended with code {child.returncode}: {end_of_log}")
+                kind = PortTakenError if "address already in use" in self._said() else DevServerError
+                raise kind(f"temporal ended with code {child.returncode}: {self._last_words()}")
             if client := await _answering(address):
                 return client
             if waited >= _SILENT_FOR and loop.time() - told >= 1:
                 told = loop.time()
                 self._on_wait(waited)
             await asyncio.sleep(0.05)
-        raise DevServerError(f"temporal did not answer on {address} in {_UP_WITHIN:.0f} s: {self._end_of_log()}")
+        raise DevServerError(f"temporal did not answer on {address} in {_UP_WITHIN:.0f} s: {self._last_words()}")
 
     async def _set_up(self, client: Client) -> None:
         kept = Duration()
@@ -216,9 +221,13 @@ class DevServer:
         )
         await ensure_search_attributes(client)  # a database from an older release may lack one
 
-    def _end_of_log(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
-        return f"{' / '.join(lines)!r} (all of it: {self.log})"
+    def _said(self) -> str:
+        return self.log.read_bytes()[self._log_from :].decode(errors="replace")
+
+    def _last_words(self) -> str:
+        """Those before the stacks, where it panicked."""
+        words = self._said().partition("\ngoroutine ")[0].split("\n")
+        return f"{' / '.join([each for each in words if each.strip()][-5:])!r} (all of it: {self.log})"
 
 
 def binary() -> str:

@@ -8,9 +8,11 @@ import threading
 import time
 from asyncio import gather, run
 from pathlib import Path
+from socket import SO_REUSEADDR, SOL_SOCKET, socket
 
 import pytest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, ListTaskQueuePartitionsRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
@@ -69,6 +71,9 @@ async def test_it_answers_keeps_runs_for_ninety_days_and_knows_our_attributes(tm
         assert told.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
         await start_a_run(server, "one")
         assert server.ui_url
+        queue = ListTaskQueuePartitionsRequest(namespace="default", task_queue=TaskQueue(name="none"))
+        parts = await client.workflow_service.list_task_queue_partitions(queue)
+        assert len(parts.activity_task_queue_partitions) == 1  # a rate of a queue is that of the whole queue
 
 
 @ON_LINUX
@@ -141,6 +146,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(tmp_path: Path) -> Non
 async def test_a_server_that_does_not_answer_is_named_with_its_process(tmp_path: Path) -> None:
     async with DevServer(tmp_path, fast=True, ui=False) as server:
         os.kill(server.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, server.pid, os.WSTOPPED | os.WNOWAIT)  # a busy machine takes its time to stop all threads
         try:
             with pytest.raises(StateHeldError, match=f"kill {server.pid}"):
                 await DevServer(tmp_path).start()
@@ -156,6 +162,42 @@ async def test_a_file_left_behind_is_no_server_and_the_next_start_replaces_it(tm
     assert running(tmp_path) is None
     async with DevServer(tmp_path, fast=True, ui=False) as fresh:
         assert running(tmp_path) == fresh
+
+
+@pytest.mark.slow  # four servers
+@ON_LINUX
+@pytest.mark.parametrize("checked", [False, True])
+async def test_a_port_taken_while_the_server_starts_is_replaced(tmp_path: Path, checked: bool) -> None:
+    """Before the server looked whether it is free, and after it: then it panics."""
+    database = tmp_path / "temporal.sqlite"
+    async with DevServer(tmp_path, fast=True, ui=False) as first:
+        port = int(first.address.rpartition(":")[2])
+    database.unlink()
+    with socket() as competitor:
+        competitor.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+
+        def take_it() -> None:
+            while not (
+                database.exists() if checked else any(f"--port {port} " in each for each in _commands(tmp_path))
+            ):
+                time.sleep(0.001)
+            competitor.bind(("127.0.0.1", port))
+            competitor.listen()
+
+        thread = threading.Thread(target=take_it)
+        thread.start()
+        async with DevServer(tmp_path, fast=True, ui=False) as second:
+            thread.join()
+            assert running(tmp_path) == second
+            assert second.address != first.address
+    log = (tmp_path / "server.log").read_text()
+    assert "address already in use" in log
+    assert ("panic" in log) == checked
+
+
+def _commands(folder: Path) -> list[str]:
+    found = [command_line(int(each.name)) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return [command for command in found if command and str(folder) in command]
 
 
 async def test_a_server_that_cannot_start_says_why_and_where_its_log_is(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from perdure.core.contracts import TASK_QUEUE
 from perdure.temporal.children import spawn
 from perdure.temporal.connect import connect
 from perdure.testing import ScriptedModel
+from tests.servers import Place
 
 AGENTS = Path(__file__).parent / "agents"
 ROOT = Path(__file__).parents[2]
@@ -75,9 +76,9 @@ Housed = Callable[..., AbstractAsyncContextManager[tuple[Any, WorkerProcess]]]
 
 
 @pytest.fixture
-def housed(address: str, stage_type: Any, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Housed:
+def housed(place: Place, stage_type: Any, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Housed:
     """A stage whose worker is a process, serving agents/desk.py."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    place.enter(monkeypatch)
     monkeypatch.setenv("PERDURE_GRANT_KEY", "0123456789abcdef" * 4)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(AGENTS)]))
 

@@ -4,6 +4,8 @@ import asyncio
 import time
 from itertools import pairwise
 
+import pytest
+
 from perdure import tool
 from perdure.core.contracts import Choice, RunState
 from perdure.testing import call, error, say
@@ -46,6 +48,7 @@ def _scheduled(event):
     return event.activity_task_scheduled_event_attributes.activity_id
 
 
+@pytest.mark.slow
 async def test_c35_calls_longer_than_a_heartbeat_have_one_attempt_and_one_effect(stage, ledger):
     """The framework heartbeats for tools that never do, also for those that block."""
 

@@ -16,6 +16,7 @@ from perdure.temporal.history import Decoder
 from perdure.temporal.journal import Conversation, Encode, Journal, Segment
 from perdure.testing import call, say
 from tests.conftest import Stage, StageOf, asked
+from tests.servers import Place
 
 
 @tool(effect="once")
@@ -151,9 +152,9 @@ async def test_many_readers_of_one_history_take_each_event_once(stage: StageOf) 
 
 
 @pytest.fixture
-async def line(address: str) -> Any:
+async def line(place: Place) -> Any:
     """A line to the server that can be cut: what is connected breaks, and the next connections are not taken."""
-    host, _, port = address.partition(":")
+    host, _, port = place.address.partition(":")
 
     class Line:
         def __init__(self) -> None:

@@ -17,6 +17,7 @@ from perdure.temporal.connect import connect
 from perdure.testing import call, say
 from perdure.traces.events import RunStarted
 from tests.conftest import Stage, StageOf
+from tests.servers import Place
 
 
 @tool(effect="idempotent")
@@ -46,8 +47,8 @@ class Payroll:
 
 
 @pytest.fixture
-async def payroll(address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkflowHandle[Any, Any]]:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+async def payroll(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkflowHandle[Any, Any]]:
+    place.enter(monkeypatch)
     client, queue = await connect(), f"payroll-{uuid.uuid4().hex[:8]}"
     async with Worker(client, task_queue=queue, workflows=[Payroll], workflow_runner=UnsandboxedWorkflowRunner()):
         yield await client.start_workflow(Payroll.run, id=f"payroll-{uuid.uuid4().hex[:8]}", task_queue=queue)

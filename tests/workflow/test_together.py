@@ -21,7 +21,8 @@ from perdure.traces import cases
 from perdure.traces.events import ActivityCompleted, ActivityScheduled
 from perdure.traces.stats import stats
 from perdure.traces.turns import trace
-from tests.conftest import StageOf, suggesting
+from tests.conftest import StageOf
+from tests.servers import Place, shared, suggesting
 from tests.workflow.drawn import Played, drawn, played
 
 pytestmark = pytest.mark.slow
@@ -32,14 +33,14 @@ _MOST_ASKED = 40_000  # bytes of an activity's input
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shortest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    async with suggesting(tmp_path_factory.mktemp("shortest"), 40) as running:  # so that a segment ends anywhere
-        yield running.address
+async def shortest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    async with shared(tmp_path_factory, "shortest", **suggesting(40)) as found:  # so that a segment ends anywhere
+        yield found
 
 
 @pytest.fixture
-def briefest(stage: StageOf, shortest: str, monkeypatch: pytest.MonkeyPatch) -> StageOf:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", shortest)
+def briefest(stage: StageOf, shortest: Place, monkeypatch: pytest.MonkeyPatch) -> StageOf:
+    shortest.enter(monkeypatch)
     return stage
 
 
