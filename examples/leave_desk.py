@@ -78,7 +78,7 @@ def policy_lookup(topic: Annotated[str, Field(description="a word or two, such a
 def book_leave(
     ctx: ToolContext,
     employee: Person,
-    first_day: date,
+    first_day: Annotated[date, Field(description="the first day off")],
     days: Annotated[int, Field(ge=1, le=30, description="working days, Monday to Friday")],
 ) -> Booking:
     """Book holiday for an employee, from the first working day on or after `first_day`."""

@@ -297,6 +297,8 @@ async def _trace(at: Desk, run: str, file: Path | None, full: bool, output: Outp
         at.screen.data([document.document(seen)], output, one=True)
     else:
         at.screen.show(text.traced(seen, at.view(full=full)))
+        if seen.waiting and not file:
+            at.screen.hint("to decide what waits:", text.next_command("show", seen.run_id))
     return exits.DONE
 
 

@@ -14,6 +14,7 @@ from examples.leave_desk import book_leave, hr_lookup, leave_records, policy_loo
 from perdure import ToolContext, ToolError
 from perdure.testing import Seen
 from perdure.testing.script import Call, Say
+from perdure.tools.agents import lint
 from perdure.tools.builtin import calculator
 
 FACTS = ['{"entitlement_days": 28}', '{"taken_days": 19, "pending_days": 2}']
@@ -45,6 +46,10 @@ def asked_for(reply: object) -> list[Call]:
 def said(reply: object) -> str:
     assert isinstance(reply, list)
     return "".join(part.text for part in reply if isinstance(part, Say))
+
+
+def test_its_tools_are_described_as_perdure_asks_of_others() -> None:
+    assert lint(leave_desk.desk) == []
 
 
 def test_the_file_says_what_ann_may_take_has_taken_and_has_asked_for() -> None:

@@ -14,6 +14,7 @@ import typer
 from perdure.console.entry import app
 from perdure.testing import load_case
 from perdure.testing.script_file import load_scripts
+from perdure.tools.agents import lint
 from perdure.tools.discovery import load
 from perdure.traces import expectations
 from tests.docs.desk import LiveDesk, environment, live_desk, missing, write_files
@@ -56,8 +57,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("block", of_kind("python file"), ids=str)
-def test_an_agents_file_loads(block: Block, folder: Path) -> None:
-    assert load([block.file])
+def test_an_agents_file_loads_and_describes_its_tools(block: Block, folder: Path) -> None:
+    agents = load([block.file])
+    assert agents
+    assert [warning for agent in agents.values() for warning in lint(agent)] == []
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name)
