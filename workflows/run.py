@@ -30,7 +30,6 @@ from perdure.core.contracts import (
     RequestKind,
     Reviewed,
     RunState,
-    Sent,
     Settled,
     Start,
     State,
@@ -39,7 +38,6 @@ from perdure.core.contracts import (
 )
 from perdure.core.limits import extended, finishing, share, with_cost
 from perdure.core.loop import (
-    latest_turn,
     next_step,
     still_fits,
     too_long,
@@ -51,7 +49,6 @@ from perdure.core.loop import (
     with_time,
     with_turn,
 )
-from perdure.core.repeats import was_rejected
 from perdure.core.reports import cut_short
 from perdure.core.steps import Act, AskForMore, Compact, Criticise, Finish, Hold, RollOver, Think
 from workflows import calls
@@ -242,20 +239,8 @@ class AgentRun:
             raise
 
     async def _settle(self, start: Start, call: Call) -> None:
-        state = self._state
-        sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
-        settling = Settling(
-            self._gate,
-            start.agent,
-            state.turn,
-            latest_turn(state),
-            call,
-            sent,
-            self._helm.resumed,
-            Budgeting(self._share, self._worked),
-            root=start.root if workflow.info().parent else "",  # who just starts a run chooses no keys
-            barred=was_rejected(state, call),
-        )
+        budgeting = Budgeting(self._share, self._worked)
+        settling = Settling(start, self._state, call, self._gate, self._helm.resumed, budgeting)
         self._settling[call.index] = settling
         ref = await settling.observed()  # first: siblings change the state meanwhile
         self._state = with_observation(self._state, ref, rejected=settling.rejected)

@@ -35,9 +35,12 @@ from perdure.core.contracts import (
     Sent,
     Spent,
     Start,
+    State,
     Verdict,
 )
 from perdure.core.digests import delegated_id, idempotency_key, of_bytes
+from perdure.core.loop import latest_turn
+from perdure.core.repeats import was_rejected
 from workflows import calls
 from workflows.delegate import NOTHING_LEFT, Budgeting, handed_over
 from workflows.gate import Gate, Ruling, request_for
@@ -57,27 +60,19 @@ MayStart = Callable[[], Awaitable[None]]
 
 
 class Settling:
-    """The way of one call. Each sending to a worker has an activity id of its own, and waits until it `may_start`."""
+    """The way of one call of the latest turn, from where `state` left it.
+
+    Each sending to a worker has an activity id of its own, and waits until it `may_start`.
+    """
 
     def __init__(
-        self,
-        gate: Gate,
-        agent: str,
-        turn: int,
-        turn_ref: Ref,
-        call: Call,
-        sent: Sent,
-        may_start: MayStart,
-        budgeting: Budgeting,
-        *,
-        root: str = "",
-        barred: bool = False,
+        self, start: Start, state: State, call: Call, gate: Gate, may_start: MayStart, budgeting: Budgeting
     ) -> None:
-        self._may_start = may_start
-        self.gate, self.agent, self.turn, self.turn_ref, self.call = gate, agent, turn, turn_ref, call
-        root = root or workflow.info().first_execution_run_id
-        self._key = idempotency_key(root, turn, call.index, call.name, call.digest)
-        self._budgeting = budgeting
+        self._may_start, self._budgeting = may_start, budgeting
+        self.gate, self.agent, self.call = gate, start.agent, call
+        self.turn, self.turn_ref = state.turn, latest_turn(state)
+        self._key = idempotency_key(_root(start), self.turn, call.index, call.name, call.digest)
+        sent = next((each for each in state.sent if each.call == call.index), Sent(call=call.index))
         self._by = sent.by  # the run that did it
         self.away = False  # another run is at it
         self.spent: Spent | None = None  # by that
@@ -85,7 +80,8 @@ class Settling:
         self._sendings = sent.sendings
         self._latest = ""  # activity id of the latest sending
         self._doubt = sent.doubt  # why it may have taken effect, while nobody knows
-        self._barred = barred and not gate.carried(turn, call.index)  # rejected in an earlier turn: nobody is asked
+        carried = gate.carried(self.turn, call.index)
+        self._barred = was_rejected(state, call) and not carried  # in an earlier turn: nobody is asked
         self.rejected = False  # by an operator
 
     @property
@@ -321,6 +317,12 @@ class Settling:
 
     def _said(self, text: str, *, ok: bool) -> Ref:
         return Ref(kind="said", text=text, digest=of_bytes(text)[:32], call=self.call.index, ok=ok)
+
+
+def _root(start: Start) -> str:
+    """What keys are made from: the same over segments and resets, and with whoever handed the work over."""
+    info = workflow.info()
+    return (start.root if info.parent else "") or info.first_execution_run_id  # who just starts a run chooses no keys
 
 
 def kind(error: ActivityError) -> str:
