@@ -133,20 +133,25 @@ def _either(content: object) -> str:
     return "text" if isinstance(content, str) else "blocks"
 
 
-_KINDS: Final = {
-    each: each for each in ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document")
-} | {"server_tool_use": "tool_use"}
-_RESULT_KINDS: Final = {each: each for each in ("text", "image", "document")}
+_IN_RESULTS: Final = frozenset(["text", "image", "document"])
+_IN_MESSAGES: Final = _IN_RESULTS | {"thinking", "redacted_thinking", "tool_use", "tool_result"}
+
+
+def _tag(block: object, checked: frozenset[str]) -> str | None:
+    """Which of the shapes a block is held against: its own, or "other"; None: it is no block."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str):
+        return None
+    kind = "tool_use" if kind == "server_tool_use" else kind
+    return kind if kind in checked else "other"
 
 
 def _kind(block: object) -> str | None:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return _KINDS.get(kind, "other") if isinstance(kind, str) else None
+    return _tag(block, _IN_MESSAGES)
 
 
 def _result_kind(block: object) -> str | None:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return _RESULT_KINDS.get(kind, "other") if isinstance(kind, str) else None
+    return _tag(block, _IN_RESULTS)
 
 
 class ToolResult(Cached):
