@@ -44,6 +44,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(trylast=True)  # after what still holds a server has let it go
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     end_servers()
     session.config.stash[_EXIT] = int(exitstatus)

@@ -1,7 +1,7 @@
 """The Temporal servers that tests play on: one of a kind for the whole session, with a namespace for each process.
 
 A server that does nothing takes a tenth of a core, so pytest's processes share it. Whoever needs it first starts it,
-and stops it when the last of them is done.
+and stops it when the last of them is done; if that process dies, the server goes with it, and the others' tests fail.
 """
 
 import asyncio
@@ -48,18 +48,20 @@ async def shared(factory: pytest.TempPathFactory, kind: str, **dynamic_config: A
     fcntl.flock(in_use, fcntl.LOCK_SH)
     lean = {"metrics.breakdownByTaskQueue": False}  # nobody reads them, and each test has a queue of its own
     server = DevServer(folder, fast=True, ui=False, dynamic_config={**lean, **dynamic_config})
-    running = await server.start()
 
     def end() -> None:
         fcntl.flock(in_use, fcntl.LOCK_EX)  # when nobody else holds it
         asyncio.run(server.stop())
         os.close(in_use)
 
-    if server.owned:
-        _at_the_end.append(end)
-    yield Place(running.address, await _namespace(running.address, _PROCESS or running.namespace))
-    if not server.owned:
-        os.close(in_use)
+    try:
+        running = await server.start()
+        if server.owned:
+            _at_the_end.append(end)
+        yield Place(running.address, await _namespace(running.address, _PROCESS or running.namespace))
+    finally:
+        if not server.owned:
+            os.close(in_use)
 
 
 def end_servers() -> None:

@@ -81,7 +81,8 @@ class Settling:
         self._latest = ""  # activity id of the latest sending
         self._doubt = sent.doubt  # why it may have taken effect, while nobody knows
         carried = gate.carried(self.turn, call.index)
-        self._barred = was_rejected(state, call) and not carried  # in an earlier turn: nobody is asked
+        # Rejected in an earlier turn: nobody is asked, unless somebody was when the run went on in this segment.
+        self._barred = was_rejected(state, call) and not carried
         self.rejected = False  # by an operator
 
     @property
@@ -320,7 +321,7 @@ class Settling:
 
 
 def _root(start: Start) -> str:
-    """What keys are made from: the same over segments and resets, and with whoever handed the work over."""
+    """What keys are made from: the same over segments and resets; in work handed over, the key of the call that did."""
     info = workflow.info()
     return (start.root if info.parent else "") or info.first_execution_run_id  # who just starts a run chooses no keys
 

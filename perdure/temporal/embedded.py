@@ -40,8 +40,8 @@ _LOG_LIMIT: Final = 5_000_000  # bytes kept before the log starts anew
 
 _ON_ONE_MACHINE: Final = {
     "history.transferProcessorMaxPollRPS": 2000,  # its own limit holds every run at about ten steps a second
-    # One partition of a queue in place of four: there is one server to hold them, each takes work while its queue
-    # rests, and a rate of the queue is shared out among them.
+    # One partition of a queue in place of four: there is one server to hold them, each costs CPU also while it is
+    # idle, and a rate of the queue is shared out among them.
     "matching.numTaskqueueReadPartitions": 1,
     "matching.numTaskqueueWritePartitions": 1,
 }
