@@ -321,7 +321,7 @@ class Settling:
 
 
 def _root(start: Start) -> str:
-    """What keys are made from: the same over segments and resets; in work handed over, the key of the call that did."""
+    """What keys are made from, the same over segments and resets. For work handed over: the key of that call."""
     info = workflow.info()
     return (start.root if info.parent else "") or info.first_execution_run_id  # who just starts a run chooses no keys
 

@@ -105,7 +105,7 @@ async def test_a_critic_is_paid_from_the_same_budget(stage):
         assert outcome.cost == own + critics == trace(await desk.runs.events(run_id)).cost
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # waits for many seconds
 async def test_time_stands_still_while_a_run_is_paused(stage):
     async with stage([call("look", at=1), say("seen")], [look], budget=Budget(time=4)) as desk:
         await desk.rest()

@@ -48,7 +48,7 @@ def _scheduled(event):
     return event.activity_task_scheduled_event_attributes.activity_id
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # waits for many seconds
 async def test_c35_calls_longer_than_a_heartbeat_have_one_attempt_and_one_effect(stage, ledger):
     """The framework heartbeats for tools that never do, also for those that block."""
 

@@ -158,7 +158,7 @@ async def test_a_flood_of_words_leaves_only_the_first_few(stage: StageOf, looks:
         assert [n for n in range(40) if f"<word {n}>" in desk.heard()] == list(range(10))
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # a flood of words
 async def test_who_pauses_without_end_cannot_keep_a_run_from_being_resumed(
     stage: StageOf, looks: object, gateway: Gateway
 ) -> None:

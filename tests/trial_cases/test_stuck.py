@@ -63,7 +63,7 @@ async def test_trouble_that_passes_is_sat_out(stage, protocol):
         assert [each.status for each in desk.model.requests] == [529, 200, 500, 429, 200]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # waits for many seconds
 async def test_a_call_whose_tool_is_gone_waits_for_a_worker_that_has_it(stage):
     async with stage([call("send", to="a"), say("done")], [send]) as desk:
         whole, poorer = desk.agent, Agent(desk.agent.name, model=desk.agent.model, instructions="", tools=[look])
@@ -82,7 +82,7 @@ async def test_a_call_whose_tool_is_gone_waits_for_a_worker_that_has_it(stage):
         assert desk.texts() == ["sent"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # waits for many seconds
 async def test_of_parallel_calls_one_stop_ends_all_and_runs_none(stage, ledger):
     @tool(effect="once")
     def act(to: str) -> str:
@@ -111,7 +111,7 @@ async def test_of_parallel_calls_one_stop_ends_all_and_runs_none(stage, ledger):
         assert (await desk.runs.find(run_id)).requests == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # waits for many seconds
 async def test_a_stop_tells_running_siblings_waits_for_them_and_reports_what_they_did(stage, ledger):
     @tool(effect="once")
     def gone() -> str:
