@@ -42,6 +42,7 @@ from perdure.tools.discovery import AgentLoadError, load
 log = structlog.get_logger("perdure")
 
 _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before another worker takes them
+_HEARTBEATS = timedelta(seconds=5)  # the longest between two that are sent: with one a tool learns that it is cancelled
 _GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
 _AT_ONCE = 200  # activities
 
@@ -95,6 +96,7 @@ def build(
             max_task_queue_activities_per_second=rate,
             graceful_shutdown_timeout=_GRACE,
             max_concurrent_activities=_AT_ONCE,
+            max_heartbeat_throttle_interval=_HEARTBEATS,
         )
         for vendor, rate in (rates or {}).items()
     ]
@@ -109,6 +111,7 @@ def build(
         graceful_shutdown_timeout=_GRACE,
         max_cached_workflows=max_cached_workflows,
         max_concurrent_activities=_AT_ONCE,
+        max_heartbeat_throttle_interval=_HEARTBEATS,
     )
     return Crew(ordinary, *limited) if limited else ordinary
 

@@ -89,7 +89,7 @@ async def heartbeating(*details: Any) -> AsyncIterator[None]:
     `details` go with each: the next attempt finds them in its `activity.info().heartbeat_details`.
     """
     timeout = activity.info().heartbeat_timeout or timedelta(seconds=30)
-    beating = asyncio.create_task(_beat(timeout.total_seconds() / 4, details))
+    beating = asyncio.create_task(_beat(timeout.total_seconds() / 8, details))
     try:
         yield
     finally:

@@ -24,8 +24,8 @@ class Floor:
     @workflow.run
     async def run(self, steps: int) -> None:
         for _ in range(steps):
-            await workflow.execute_activity(think, start_to_close_timeout=timedelta(minutes=1))
-            await workflow.execute_activity(act, start_to_close_timeout=timedelta(minutes=1))
+            await workflow.execute_activity(think, start_to_close_timeout=timedelta(hours=1))
+            await workflow.execute_activity(act, start_to_close_timeout=timedelta(hours=1))
 
 
 async def serve(address: str) -> None:

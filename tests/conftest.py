@@ -12,7 +12,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
@@ -26,8 +26,20 @@ from temporalio.worker import Replayer
 import worker
 from activities.lanes import PATIENCE
 from perdure import Agent, Budget, Runs
-from perdure.core.contracts import CALL_MODEL, DECIDE, STEER, Choice, Decision, Outcome, Request, Steer, Steering
+from perdure.core.contracts import (
+    CALL_MODEL,
+    DECIDE,
+    STEER,
+    Choice,
+    Decision,
+    Outcome,
+    Request,
+    RunState,
+    Steer,
+    Steering,
+)
 from perdure.core.marking import unmarked
+from perdure.core.runs import RunNotFoundError, RunRow
 from perdure.store import Store
 from perdure.temporal.connect import connect
 from perdure.temporal.journal import Journal
@@ -148,6 +160,16 @@ class Stage:
             assert row.ended is None, f"the run ended ({row.outcome}) before {count} requests waited"
             await asyncio.sleep(0.05)
         raise AssertionError(f"{count} requests never waited: {await self.runs.find(run_id)}")
+
+    async def listed(self, request: Request, state: RunState = RunState.WAITING) -> tuple[RunRow, Request]:
+        """What the server's list finds of a request, as soon as it has caught up with the run."""
+        for _ in range(400):
+            with suppress(RunNotFoundError):
+                row, found = await self.runs.find_request(request.id)
+                if row.state is state:
+                    return row, found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{request.id} was never listed as {state}")
 
     async def decide(self, run_id: str, request: Request, choice: Choice, **more: Any) -> Any:
         digest = more.pop("digest", request.digest)

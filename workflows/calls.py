@@ -51,7 +51,9 @@ from perdure.core.contracts import (
 T = TypeVar("T")
 
 _AGENT = SearchAttributeKey.for_keyword(AGENT_ATTRIBUTE)
-_LOST_WORKER = timedelta(seconds=10)  # heartbeats are sent by the framework, also for tools that block
+# Heartbeats are sent by the framework, also for tools that block. The time counts from when the server hands a call
+# out: a worker that is short of CPU takes up a burst of calls only after seconds, and is not dead for that.
+LOST_WORKER = timedelta(seconds=20)
 _SLOWEST_MODEL = timedelta(minutes=20)
 _QUICK = timedelta(seconds=30)
 _SLOW_STORE = timedelta(minutes=5)
@@ -88,7 +90,7 @@ async def call_model(asked: CallModel, activity_id: str, lane: Lane) -> Turn:
         task_queue=lane.queue or None,
         schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,
     )
     return await _ended(thinking)
@@ -104,7 +106,7 @@ async def ask_critic(asked: AskCritic, activity_id: str, lane: Lane) -> Reviewed
         task_queue=lane.queue or None,
         schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_MODEL_TROUBLE,
     )
     return await _ended(reviewing)
@@ -123,7 +125,7 @@ async def run_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int) -
         activity_id=activity_id,
         summary=f"turn {turn}: {code(call.title)}",
         start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_NEVER_AGAIN if call.effect is Effect.ONCE else _LOST_TOOL,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     )
@@ -181,7 +183,7 @@ async def probe_tool(call: Call, asked: RunTool, activity_id: str, *, turn: int)
         activity_id=activity_id,
         summary=f"turn {turn}: what became of {code(call.title)}?",
         start_to_close_timeout=timedelta(seconds=call.timeout) + _TOOL_GRACE,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_FEW_TIMES,
     )
     return observed
@@ -225,7 +227,7 @@ async def compact_transcript(asked: CompactTranscript, activity_id: str, detour:
         task_queue=lane.queue or None,
         schedule_to_start_timeout=_patience(lane),
         start_to_close_timeout=_SLOWEST_MODEL,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_FEW_TIMES,
     )
     return await _ended(compacting)
@@ -240,7 +242,7 @@ async def export_segment(asked: ExportSegment, activity_id: str) -> Exported:
         activity_id=activity_id,
         summary="keep the trace",
         start_to_close_timeout=_SLOW_STORE,
-        heartbeat_timeout=_LOST_WORKER,
+        heartbeat_timeout=LOST_WORKER,
         retry_policy=_HARDLY,
     )
     return exported

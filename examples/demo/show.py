@@ -36,10 +36,11 @@ from perdure.traces.lines import BLANK
 from perdure.traces.narrate import Narration
 from perdure.traces.shape import Execution
 from perdure.traces.turns import trace
+from workflows.calls import LOST_WORKER
 
 _LOOK_AGAIN: Final = 0.2  # seconds
 _INTO_THE_CALL: Final = 0.7  # seconds after which nobody can say that the call had not begun
-_SILENCE: Final = 10  # seconds without a heartbeat after which the server gives a call to another worker
+_SILENCE: Final = round(LOST_WORKER.total_seconds())
 _REPLACED: Final = 3  # workers that ended by another hand
 _WAITED_FOR: Final = {CALL_MODEL: "the model thinks", RUN_TOOL: "tools run"}
 _SHOWN: Final = {RequestKind.APPROVAL: "This is the call, byte for byte, and why it is gated:"}

@@ -6,8 +6,11 @@ environment variables and nowhere else; when these change, tests' servers mostly
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable
+from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET
 from typing import Any, Final, Protocol
+from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -17,7 +20,22 @@ from perdure.providers.errors import Vendor, caught
 # A call does not stream: nothing arrives before the turn is whole. At the pace Anthropic's SDK reckons with (128,000
 # tokens an hour), 900 s are 32,000 tokens. A model activity's own timeout must be longer.
 TIMEOUT: Final = httpx2.Timeout(900.0, connect=10.0)
+_LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)  # as both SDKs have them
+_PROBES: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPALIVE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}  # not all everywhere
 _JSON: Final = {"headers": {"Content-Type": "application/json"}}
+
+
+def kept_alive() -> dict[str, Any]:
+    """Options for an `httpx2.AsyncClient` whose connections carry TCP's own keep-alive, as Anthropic's SDK has them.
+
+    Nothing moves on a connection while a turn is being made, and what is between forgets it after some minutes. If the
+    environment names a proxy, none: then its own connections are what counts, and httpx2 finds it only by itself.
+    """
+    if getproxies().keys() - {"no"}:
+        return {}
+    probes = [(IPPROTO_TCP, getattr(socket, name), value) for name, value in _PROBES.items() if hasattr(socket, name)]
+    options = [(SOL_SOCKET, SO_KEEPALIVE, 1), *probes]
+    return {"transport": httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=options)}
 
 
 class Client(Protocol):

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from perdure.core.contracts import AdmittedCall, Call
 from perdure.core.transcript import Result
-from perdure.providers.clients import TIMEOUT, Client, Clients
+from perdure.providers.clients import TIMEOUT, Client, Clients, kept_alive
 from perdure.providers.errors import Failure, Vendor
 from perdure.providers.jsontext import dumped, object_in, text_of
 
@@ -18,7 +18,8 @@ def clients() -> Clients:
 def _client() -> Client:
     import openai  # importing takes long, and a worker may never need this vendor
 
-    return openai.AsyncOpenAI(max_retries=0, timeout=TIMEOUT)
+    sending = openai.DefaultAsyncHttpxClient(**kept_alive())
+    return openai.AsyncOpenAI(max_retries=0, timeout=TIMEOUT, http_client=sending)
 
 
 def observed(result: Result) -> str:

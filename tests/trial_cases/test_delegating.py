@@ -61,7 +61,7 @@ async def test_what_the_other_agent_does_waits_in_the_same_inbox_over_a_restart(
         [child] = await children(desk, run_id)
         [request] = await desk.waiting(child)
         assert (request.kind, request.tool) == (RequestKind.APPROVAL, "raise_pay")
-        found, _ = await desk.runs.find_request(request.id)
+        found, _ = await desk.listed(request)
         assert (found.run_id, found.parent) == (child, run_id)
         above = await desk.runs.find(run_id)
         assert (above.state, above.requests) == (RunState.ACTING, ())

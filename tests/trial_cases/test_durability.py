@@ -56,14 +56,14 @@ async def test_c35_calls_longer_than_a_heartbeat_have_one_attempt_and_one_effect
     def blocking() -> str:
         """Block a thread."""
         ledger.record("blocking")
-        time.sleep(12)
+        time.sleep(22)
         return "woke"
 
     @tool(effect="idempotent", ask=False)
     async def waiting() -> str:
         """Wait."""
         ledger.record("waiting")
-        await asyncio.sleep(12)
+        await asyncio.sleep(22)
         return "waited"
 
     async with stage([[call("blocking"), call("waiting")], say("done")], [blocking, waiting]) as desk:

@@ -268,8 +268,8 @@ async def test_what_is_approved_while_a_run_is_paused_runs_after_it(stage: Stage
         run_id = await desk.start()
         [request] = await desk.waiting(run_id)
         await desk.steer(run_id, Steer.PAUSE)
-        row, found = await desk.runs.find_request(request.id)
-        assert (row.state, found) == (RunState.PAUSED, request)
+        _, found = await desk.listed(request, RunState.PAUSED)
+        assert found == request
         await desk.decide(run_id, request, Choice.APPROVE)
         assert await desk.observations(run_id) == []
         assert not [e for e in await desk.runs.events(run_id) if getattr(e, "activity", "") == "run_tool"]

@@ -117,7 +117,7 @@ async def test_what_waits_goes_along_and_is_decided_once(brief: StageOf) -> None
 
         row = await desk.runs.find(run_id)
         assert (row.state, row.requests) == (RunState.WAITING, tuple(waiting))
-        assert [(r.run_id, q.id) for r, q in [await desk.runs.find_request(waiting[0].id)]] == [(run_id, waiting[0].id)]
+        assert [(r.run_id, q.id) for r, q in [await desk.listed(waiting[0])]] == [(run_id, waiting[0].id)]
         settled = await desk.decide(run_id, waiting[1], Choice.REJECT, reason="not bob")
         assert settled.choice is Choice.REJECT
         await desk.decide(run_id, waiting[0], Choice.APPROVE)
