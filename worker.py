@@ -45,6 +45,7 @@ _STICKY = timedelta(seconds=3)  # how long a killed worker's runs wait before an
 _HEARTBEATS = timedelta(seconds=5)  # the longest between two that are sent: with one a tool learns that it is cancelled
 _GRACE = timedelta(seconds=30)  # for tools to finish when the worker is stopped
 _AT_ONCE = 200  # activities
+_TASKS_AT_ONCE = 32  # workflow tasks: a thread each, and more of them only keep each other and the calls waiting
 
 
 def sandbox(*, whole: bool = False) -> SandboxedWorkflowRunner:
@@ -106,6 +107,7 @@ def build(
         workflows=workflows.WORKFLOWS,
         activities=served,
         workflow_runner=without_contexts(sandbox(), client.data_converter),
+        max_concurrent_workflow_tasks=_TASKS_AT_ONCE,
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(),  # whom a poll waits for is not written to a queue
         sticky_queue_schedule_to_start_timeout=_STICKY,
         graceful_shutdown_timeout=_GRACE,

@@ -44,9 +44,9 @@ def peak_mb(pid: int) -> float:
 
 
 @contextmanager
-def process(*command: str, log: Path, **options: int) -> Iterator["subprocess.Popen[str]"]:
+def process(*command: str, log: Path, stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
     with log.open("w") as file:
-        child = subprocess.Popen(command, stderr=file, text=True, env=os.environ, **options)
+        child = subprocess.Popen(command, stdout=stdout or file, stderr=file, text=True, env=os.environ)
         try:
             yield child
         finally:
