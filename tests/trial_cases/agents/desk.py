@@ -81,7 +81,7 @@ async def starve(ctx: ToolContext) -> str:
     """Pay as pay does, but block the worker's event loop, as a careless async tool does."""
     record(f"attempt {ctx.attempt} {ctx.idempotency_key}")
     if Path(os.environ["LEDGER"]).read_text().count("\n") == 1:
-        time.sleep(16)
+        time.sleep(26)
     return "paid"
 
 
