@@ -78,6 +78,7 @@ bench: $(STAMP) ## what a turn costs, as JSON lines
 	@$(BIN)/python bench/steps.py --steps 20 --bytes 5000
 	@$(BIN)/python bench/steps.py --steps 200 --bytes 5000
 	@$(BIN)/python bench/burst.py
+	@$(BIN)/python bench/starved.py
 	@$(BIN)/python bench/context.py
 
 .PHONY: wheel

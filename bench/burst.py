@@ -7,16 +7,14 @@ before and after ours. Runs a second are over all rounds. Nobody pays for who ca
 burst fire up to twenty seconds after it (the floor's, after the measurement), and cost as much as a sixth of it.
 """
 
-import argparse
 import asyncio
-import json
 import statistics
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 
 from bench.floor import TASK_QUEUE, Floor
-from bench.ground import Ground, cpu_ms, ground, peak_mb, progress, task
+from bench.ground import Ground, cpu_ms, ground, measure, peak_mb, progress, task
 
 _SETTLED = 22  # seconds
 
@@ -77,10 +75,4 @@ async def _runs_per_s(one: Callable[[], Awaitable[None]], runs: Iterable[int]) -
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=2)
-    given = parser.parse_args()
-    print(json.dumps(asyncio.run(main(given.runs, given.steps, given.bytes, given.rounds))), flush=True)
+    measure(main, __doc__, runs=200, steps=5, bytes=5000, rounds=2)

@@ -13,11 +13,9 @@ all input in multiples of the naive run's, by the multipliers of Anthropic's pri
 for what is written to the cache, 0.1 for what is read.
 """
 
-import asyncio
-import json
 import uuid
 
-from bench.ground import Ground, ground, progress
+from bench.ground import Ground, ground, measure, progress
 from perdure.core.contracts import Usage
 from perdure.traces.events import ActivityCompleted
 
@@ -60,4 +58,4 @@ def _price(usage: Usage) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main())), flush=True)
+    measure(main, __doc__)

@@ -3,12 +3,15 @@
 Each is a process of its own, so that a worker's CPU time and memory are its own; all end with the measurement.
 """
 
+import argparse
+import asyncio
 import compileall
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +91,19 @@ def _variables(model: "subprocess.Popen[str]") -> dict[str, str]:
     if not found:
         raise RuntimeError("the scripted model did not start: run bench/model.py by itself to see why")
     return found
+
+
+def measure(main: Callable[..., Awaitable[object]], doc: str | None, **options: float) -> None:
+    """What `main` finds, as one JSON line. It takes the options in their order, each of its default's type."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{default} unless said")
+    given = vars(parser.parse_args()).values()
+
+    async def found() -> object:
+        return await main(*given)
+
+    print(json.dumps(asyncio.run(found())), flush=True)
 
 
 def task(steps: int, size: int) -> str:

@@ -7,14 +7,12 @@ of the first 200 turns in the first and in the last segment, for within one a tr
 and of those turns that crossed into a new segment.
 """
 
-import argparse
 import asyncio
-import json
 import statistics
 import uuid
 from collections.abc import Sequence
 
-from bench.ground import Ground, ground, peak_mb, progress, task
+from bench.ground import Ground, ground, measure, peak_mb, progress, task
 from perdure.core.contracts import CALL_MODEL
 from perdure.traces.events import ActivityScheduled, Event, RunStarted
 
@@ -66,8 +64,4 @@ def _times(events: Sequence[Event]) -> tuple[list[list[float]], list[float]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=2000)
-    parser.add_argument("--bytes", type=int, default=200, help="size of each observation")
-    given = parser.parse_args()
-    print(json.dumps(asyncio.run(main(given.turns, given.bytes))), flush=True)
+    measure(main, __doc__, turns=2000, bytes=200)

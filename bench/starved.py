@@ -5,15 +5,13 @@
 prints one JSON line. Who is slow is not dead: what is tried again was paid for, and maybe done, twice.
 """
 
-import argparse
 import asyncio
-import json
 import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bench.ground import ground, task
+from bench.ground import ground, measure, task
 from perdure.traces.events import ActivityStarted
 
 _PERIOD = 0.1  # seconds, as the kernel's scheduler has it for containers
@@ -60,10 +58,4 @@ async def _starved(pid: int, share: float) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=5000)
-    parser.add_argument("--share", type=float, default=0.35)
-    given = parser.parse_args()
-    print(json.dumps(asyncio.run(main(given.runs, given.steps, given.bytes, given.share))), flush=True)
+    measure(main, __doc__, runs=200, steps=5, bytes=5000, share=0.35)

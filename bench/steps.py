@@ -6,16 +6,13 @@ prints one JSON line. The floor, a plain workflow of two empty activities a step
 compare within one line, not across machines or moments.
 """
 
-import argparse
-import asyncio
-import json
 import statistics
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 
 from bench.floor import TASK_QUEUE, Floor
-from bench.ground import Ground, cpu_ms, ground, progress, task
+from bench.ground import Ground, cpu_ms, ground, measure, progress, task
 
 _Cost = tuple[float, float]  # ms, worker's CPU ms, per step
 
@@ -74,9 +71,4 @@ def _median(costs: list[_Cost], which: int) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--bytes", type=int, default=5000, help="size of each observation")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are printed")
-    given = parser.parse_args()
-    print(json.dumps(asyncio.run(main(given.steps, given.bytes, given.rounds))), flush=True)
+    measure(main, __doc__, steps=100, bytes=5000, rounds=3)

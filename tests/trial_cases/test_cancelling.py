@@ -10,6 +10,7 @@ from perdure.core.contracts import Choice, RequestKind, RunState
 from perdure.testing import call, delay, error, say
 from perdure.tools.declare import UNSURE
 from perdure.traces.events import ActivityCompleted, CancelRequested
+from workflows.calls import LOST_WORKER
 
 
 async def cancelled(desk, run_id, by=""):
@@ -214,6 +215,30 @@ async def test_c37_a_tool_learns_of_the_cancel_within_a_few_heartbeats(stage, le
         run_id = await desk.start()
         while not ledger.lines:
             await asyncio.sleep(0.02)
+        await cancelled(desk, run_id)
+
+        assert ledger.lines == ["begun", "told"]
+
+
+@pytest.mark.slow  # waits for many seconds
+async def test_c37_a_tool_learns_of_the_cancel_also_between_two_heartbeats(stage, ledger):
+    """Those that the framework sends often are not all sent on: see the worker's own limit."""
+
+    @tool(effect="once", ask=False)
+    async def act() -> str:
+        """Wait."""
+        ledger.record("begun")
+        try:
+            await asyncio.sleep(LOST_WORKER.total_seconds() / 2)
+        except asyncio.CancelledError:
+            ledger.record("told")
+        return "stopped"
+
+    async with stage([call("act"), say("done")], [act]) as desk:
+        run_id = await desk.start()
+        while not ledger.lines:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(LOST_WORKER.total_seconds() / 6)  # the first has been sent
         await cancelled(desk, run_id)
 
         assert ledger.lines == ["begun", "told"]

@@ -9,8 +9,10 @@ import pytest
 from perdure import tool
 from perdure.core.contracts import Choice, RunState
 from perdure.testing import call, error, say
+from workflows.calls import LOST_WORKER
 
 STEPS = 100
+LONGER = LOST_WORKER.total_seconds() + 2
 
 
 async def test_c33_a_hundred_steps_of_five_kilobytes_cost_the_same_each(stage):
@@ -56,14 +58,14 @@ async def test_c35_calls_longer_than_a_heartbeat_have_one_attempt_and_one_effect
     def blocking() -> str:
         """Block a thread."""
         ledger.record("blocking")
-        time.sleep(22)
+        time.sleep(LONGER)
         return "woke"
 
     @tool(effect="idempotent", ask=False)
     async def waiting() -> str:
         """Wait."""
         ledger.record("waiting")
-        await asyncio.sleep(22)
+        await asyncio.sleep(LONGER)
         return "waited"
 
     async with stage([[call("blocking"), call("waiting")], say("done")], [blocking, waiting]) as desk:

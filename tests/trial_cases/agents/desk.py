@@ -7,6 +7,7 @@ from pathlib import Path
 
 from perdure import Agent, Budget, ToolContext, tool
 from perdure.tools.declare import NOT_DONE
+from workflows.calls import LOST_WORKER
 
 MODELS = {
     "anthropic": "anthropic:claude-opus-5-5",
@@ -81,7 +82,7 @@ async def starve(ctx: ToolContext) -> str:
     """Pay as pay does, but block the worker's event loop, as a careless async tool does."""
     record(f"attempt {ctx.attempt} {ctx.idempotency_key}")
     if Path(os.environ["LEDGER"]).read_text().count("\n") == 1:
-        time.sleep(26)
+        time.sleep(LOST_WORKER.total_seconds() + 6)
     return "paid"
 
 
