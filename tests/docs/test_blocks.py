@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -115,6 +116,11 @@ def check(words: list[str]) -> None:
             parse(rest)
         case ["make", target, *_]:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+        case ["python", script, *options] if script.startswith("bench/"):
+            told = subprocess.run(
+                [sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+            )
+            assert all(f"[{option} " in told.stdout for option in options if option.startswith("--")), words
         case ["python" | "sh" | "pytest", script, *options]:
             source = (ROOT / script if (ROOT / script).is_file() else Path(script)).read_text()
             assert all(f'"{option}"' in source for option in options if option.startswith("--")), words
